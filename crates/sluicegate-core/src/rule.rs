@@ -1,0 +1,320 @@
+//! A rule: one algorithm with its numbers, checked once, so that every decision stays within exact doubles.
+
+use std::{fmt, time::Duration};
+
+pub use crate::algorithm::fixed_window::Align;
+use crate::{
+    algorithm::{
+        Machine,
+        bucket::{Bucket, Shape},
+        fixed_window::FixedWindow,
+        sliding_counter::SlidingCounter,
+        sliding_log::{self, SlidingLog},
+    },
+    time::{At, Micros, Tick},
+};
+
+/// The bound on `max(amount, burst) × window` (in ticks): twice it is still an exact double.
+pub const MAX_PRODUCT: u64 = 1 << 51;
+/// The shortest window.
+pub const MIN_WINDOW: Duration = Duration::from_millis(1);
+/// The longest window: ten years of 366 days.
+pub const MAX_WINDOW: Duration = Duration::from_secs(3_660 * 86_400);
+
+/// The algorithms by the names that policies and answers use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// `fixed_window`
+    FixedWindow,
+    /// `sliding_log`
+    SlidingLog,
+    /// `sliding_counter`
+    SlidingCounter,
+    /// `token_bucket`
+    TokenBucket,
+    /// `gcra`
+    Gcra,
+    /// `leaky_bucket`
+    LeakyBucket,
+}
+
+impl Algorithm {
+    /// All algorithms, in the order of the docs.
+    pub const ALL: [Self; 6] = [
+        Self::FixedWindow,
+        Self::SlidingLog,
+        Self::SlidingCounter,
+        Self::TokenBucket,
+        Self::Gcra,
+        Self::LeakyBucket,
+    ];
+
+    /// The name in policies and answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingLog => "sliding_log",
+            Self::SlidingCounter => "sliding_counter",
+            Self::TokenBucket => "token_bucket",
+            Self::Gcra => "gcra",
+            Self::LeakyBucket => "leaky_bucket",
+        }
+    }
+
+    /// The algorithm of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Numbers that cannot make a rule.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RuleError {
+    /// The window is outside [`MIN_WINDOW`]..=[`MAX_WINDOW`].
+    #[error("the window is {0:?}, but must be from 1 ms to 10 years")]
+    Window(Duration),
+    /// The window is not a whole number of ticks.
+    #[error("the window {window:?} must be a whole number of {unit}")]
+    PartialTick {
+        /// The window given.
+        window: Duration,
+        /// The unit that windows of this length count in.
+        unit: &'static str,
+    },
+    /// Amount times window would leave exact arithmetic.
+    #[error("{field} {value} is too large for a window of {window:?}: at most {max}")]
+    TooLarge {
+        /// `limit`, `burst` or `max_delay` (in ticks).
+        field: &'static str,
+        /// The value given.
+        value: u64,
+        /// The window given.
+        window: Duration,
+        /// The largest value that fits.
+        max: u64,
+    },
+    /// A sliding log above [`sliding_log::MAX_AMOUNT`].
+    #[error("a sliding_log keeps every request, so its limit is at most 1000, not {0}")]
+    LogTooLarge(u64),
+    /// A burst of zero would deny everything.
+    #[error("burst must be at least 1")]
+    ZeroBurst,
+}
+
+/// One algorithm with checked numbers: what a store needs to decide.
+///
+/// ```
+/// use std::time::Duration;
+/// use sluicegate_core::{Algorithm, Rule};
+/// let rule = Rule::token_bucket(10, Duration::from_secs(1), 50)?;
+/// assert_eq!(rule.algorithm(), Algorithm::TokenBucket);
+/// assert_eq!((rule.amount(), rule.max_cost()), (10, 50));
+/// # Ok::<(), sluicegate_core::RuleError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    algorithm: Algorithm,
+    amount: u64,
+    window: Duration,
+    tick: Tick,
+    machine: AnyMachine,
+}
+
+/// The four machines behind the six algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnyMachine {
+    /// `fixed_window`
+    FixedWindow(FixedWindow),
+    /// `sliding_log`
+    SlidingLog(SlidingLog),
+    /// `sliding_counter`
+    SlidingCounter(SlidingCounter),
+    /// `token_bucket`, `gcra`, `leaky_bucket`
+    Bucket(Bucket),
+}
+
+impl Rule {
+    /// At most `amount` in each aligned window.
+    pub fn fixed_window(amount: u64, window: Duration, align: Align) -> Result<Self, RuleError> {
+        Self::build(Algorithm::FixedWindow, amount, window, |window| {
+            AnyMachine::FixedWindow(FixedWindow { amount, window, align })
+        })
+    }
+
+    /// At most `amount` in every window, exactly; `amount` at most 1,000.
+    pub fn sliding_log(amount: u64, window: Duration) -> Result<Self, RuleError> {
+        if amount > sliding_log::MAX_AMOUNT {
+            return Err(RuleError::LogTooLarge(amount));
+        }
+        Self::build(Algorithm::SlidingLog, amount, window, |window| {
+            AnyMachine::SlidingLog(SlidingLog { amount, window })
+        })
+    }
+
+    /// At most `amount`·(1 + d/window) in every interval of length d, with two numbers per key.
+    pub fn sliding_counter(amount: u64, window: Duration) -> Result<Self, RuleError> {
+        Self::build(Algorithm::SlidingCounter, amount, window, |window| {
+            AnyMachine::SlidingCounter(SlidingCounter { amount, window })
+        })
+    }
+
+    /// `amount` tokens a window, of which up to `burst` are saved up.
+    pub fn token_bucket(amount: u64, window: Duration, burst: u64) -> Result<Self, RuleError> {
+        Self::bucket(Algorithm::TokenBucket, amount, window, burst)
+    }
+
+    /// The same law as [`Rule::token_bucket`], by its telecom name.
+    pub fn gcra(amount: u64, window: Duration, burst: u64) -> Result<Self, RuleError> {
+        Self::bucket(Algorithm::Gcra, amount, window, burst)
+    }
+
+    /// An even output of `amount` a window: admitted asks are told to wait, up to `max_delay`.
+    pub fn leaky_bucket(amount: u64, window: Duration, max_delay: Duration) -> Result<Self, RuleError> {
+        let window_us = checked_window(window)?;
+        let tick = Tick::for_window_us(window_us);
+        let max_delay = micros(max_delay) / tick.as_micros();
+        if amount > 0 {
+            check_product("max_delay", max_delay, amount, window)?;
+        }
+        Self::build(Algorithm::LeakyBucket, amount, window, |window| {
+            AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Queue { max_delay } })
+        })
+    }
+
+    fn bucket(algorithm: Algorithm, amount: u64, window: Duration, burst: u64) -> Result<Self, RuleError> {
+        let burst = if amount == 0 { 0 } else { burst };
+        if burst == 0 && amount > 0 {
+            return Err(RuleError::ZeroBurst);
+        }
+        let ticks = window_ticks(window)?;
+        check_product("burst", burst, ticks, window)?;
+        Self::build(algorithm, amount, window, |window| {
+            AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Burst { burst } })
+        })
+    }
+
+    fn build(
+        algorithm: Algorithm,
+        amount: u64,
+        window: Duration,
+        machine: impl FnOnce(u64) -> AnyMachine,
+    ) -> Result<Self, RuleError> {
+        let ticks = window_ticks(window)?;
+        check_product("limit", amount, ticks, window)?;
+        let tick = Tick::for_window_us(micros(window));
+        Ok(Self { algorithm, amount, window, tick, machine: machine(ticks) })
+    }
+
+    /// The algorithm by name.
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// What is granted per window.
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    /// The window.
+    pub fn window(&self) -> Duration {
+        self.window
+    }
+
+    /// Where the windows begin, if the algorithm lets one choose.
+    pub fn align(&self) -> Option<Align> {
+        match &self.machine {
+            AnyMachine::FixedWindow(machine) => Some(machine.align),
+            _ => None,
+        }
+    }
+
+    /// The unit in which this rule counts time.
+    pub fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// The machine, for stores that compute elsewhere.
+    pub fn machine(&self) -> &AnyMachine {
+        &self.machine
+    }
+
+    /// The largest cost that can ever be admitted.
+    pub fn max_cost(&self) -> u64 {
+        match &self.machine {
+            AnyMachine::FixedWindow(machine) => machine.max_cost(),
+            AnyMachine::SlidingLog(machine) => machine.max_cost(),
+            AnyMachine::SlidingCounter(machine) => machine.max_cost(),
+            AnyMachine::Bucket(machine) => machine.max_cost(),
+        }
+    }
+
+    /// The longest time from a charge to a key that is as if never used.
+    pub fn horizon(&self) -> Duration {
+        let ticks = match &self.machine {
+            AnyMachine::FixedWindow(machine) => machine.window,
+            AnyMachine::SlidingLog(machine) => machine.window,
+            AnyMachine::SlidingCounter(machine) => machine.window.saturating_mul(2),
+            AnyMachine::Bucket(machine) if machine.amount == 0 => 0,
+            AnyMachine::Bucket(machine) => machine.capacity().div_ceil(machine.amount),
+        };
+        Duration::from_micros(self.tick.start_us(ticks))
+    }
+
+    /// The clock of one decision. `key` matters to windows that are shifted per key alone.
+    pub fn at(&self, now: Micros, key: &[u8]) -> At {
+        let phase = match &self.machine {
+            AnyMachine::FixedWindow(FixedWindow { align: Align::Hashed, window, .. }) => {
+                stable_hash(key) % window
+            }
+            _ => 0,
+        };
+        At { now: self.tick.floor(now), phase, max_skew: self.tick.max_skew() }
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn checked_window(window: Duration) -> Result<u64, RuleError> {
+    if (MIN_WINDOW..=MAX_WINDOW).contains(&window) {
+        Ok(micros(window))
+    } else {
+        Err(RuleError::Window(window))
+    }
+}
+
+fn window_ticks(window: Duration) -> Result<u64, RuleError> {
+    let window_us = checked_window(window)?;
+    let tick = Tick::for_window_us(window_us).as_micros();
+    if window_us % tick != 0 || !window.subsec_nanos().is_multiple_of(1_000) {
+        let unit = match tick {
+            1 => "microseconds",
+            1_000 => "milliseconds",
+            _ => "seconds",
+        };
+        return Err(RuleError::PartialTick { window, unit });
+    }
+    Ok(window_us / tick)
+}
+
+fn check_product(field: &'static str, value: u64, factor: u64, window: Duration) -> Result<(), RuleError> {
+    let max = MAX_PRODUCT / factor;
+    if value > max { Err(RuleError::TooLarge { field, value, window, max }) } else { Ok(()) }
+}
+
+/// FNV-1a with a final mix: the same on every machine and in every release, since window starts depend on it.
+fn stable_hash(bytes: &[u8]) -> u64 {
+    const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let folded = bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
+    let mixed = (folded ^ (folded >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ (mixed >> 29)
+}

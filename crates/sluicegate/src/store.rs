@@ -1,0 +1,103 @@
+//! The narrow waist: what a store can do, and nothing else.
+
+use std::{error::Error, fmt, sync::Arc};
+
+use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+
+/// Keeps the state of limits and decides, each call in one atomic step.
+///
+/// `now` is given: no store reads a clock to decide. Deadline, fallback, metrics and dry run are wrappers around a
+/// store, never branches inside one.
+pub trait Store: Send + Sync {
+    /// Checks every ask and, only if all pass, counts them all. A denial changes nothing.
+    fn take(
+        &self,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// Answers as [`Store::take`] would, and changes nothing.
+    fn peek(
+        &self,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// Drops the state of one limit and subject, and nothing else. Answers whether there was any.
+    fn forget(&self, id: LimitId, subject: &Subject)
+    -> impl Future<Output = Result<bool, StoreError>> + Send;
+}
+
+impl<S: Store> Store for Arc<S> {
+    fn take(
+        &self,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        (**self).take(asks, now)
+    }
+
+    fn peek(
+        &self,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
+        (**self).peek(asks, now)
+    }
+
+    fn forget(
+        &self,
+        id: LimitId,
+        subject: &Subject,
+    ) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        (**self).forget(id, subject)
+    }
+}
+
+/// Whether a call that failed may have counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// It is known that nothing was counted: the call may be made again.
+    Nothing,
+    /// The call may have been applied: a second one could count twice.
+    Unknown,
+}
+
+/// A store could not decide. A refusal is not an error.
+#[derive(Debug)]
+pub struct StoreError {
+    what: String,
+    counted: Counted,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+impl StoreError {
+    /// An error that says what could not be done and whether something may have been counted.
+    pub fn new(what: impl Into<String>, counted: Counted) -> Self {
+        Self { what: what.into(), counted, source: None }
+    }
+
+    /// Adds the cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    /// Whether the call may have counted.
+    pub fn counted(&self) -> Counted {
+        self.counted
+    }
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)
+    }
+}
+
+impl Error for StoreError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as _)
+    }
+}
