@@ -1,0 +1,83 @@
+//! The command line: one file per verb. Every flag has an environment twin `SLUICEGATE_…`.
+
+use std::{fmt::Display, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+mod logging;
+mod serve;
+
+/// Rate limits as one atomic decision.
+#[derive(Debug, Parser)]
+#[command(name = "sluicegate", version, about, propagate_version = true)]
+pub struct Cli {
+    #[command(flatten)]
+    logging: logging::Args,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Answers requests over HTTP.
+    Serve(serve::Args),
+}
+
+impl Cli {
+    /// Runs the verb and says how it ended.
+    pub fn run(self) -> ExitCode {
+        logging::start(&self.logging);
+        let outcome = match self.verb {
+            Verb::Serve(args) => serve::run(args),
+        };
+        outcome.unwrap_or_else(Failure::report)
+    }
+}
+
+/// The exit code of a request that was refused.
+pub const DENIED: u8 = 1;
+/// The exit code of a command line, policy or input that makes no sense.
+pub const USAGE: u8 = 2;
+/// The exit code when no decision could be made, or a service could not be run.
+pub const UNDECIDED: u8 = 3;
+
+/// A verb that could not do its work: what a person is told, and the exit code.
+#[derive(Debug)]
+pub struct Failure {
+    code: u8,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A mistake of the caller's: exit code [`USAGE`].
+    pub fn usage(message: impl Display) -> Self {
+        Self { code: USAGE, message: message.to_string(), hint: None }
+    }
+
+    /// Something outside failed: exit code [`UNDECIDED`].
+    pub fn undecided(message: impl Display) -> Self {
+        Self { code: UNDECIDED, message: message.to_string(), hint: None }
+    }
+
+    /// Adds what the reader can do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Display) -> Self {
+        self.hint = Some(hint.to_string());
+        self
+    }
+
+    fn report(self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = self.hint {
+            eprintln!("hint: {hint}");
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+/// An error with its causes, as one line.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+}
