@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Attributes, Costs, Decision, Policy, Retry,
+    Algorithm, Ask, AskDecision, Attributes, Costs, Decision, Micros, Policy, Retry,
     policy::{Applied, AskError},
 };
 
@@ -26,6 +26,8 @@ pub struct Verdict<'p> {
     pub binding: Option<usize>,
     /// Every limit that applies, in the order of the policy.
     pub limits: Vec<LimitVerdict<'p>>,
+    /// The time that the decision was made with: what the durations of the answers count from.
+    pub decided_at: Micros,
 }
 
 /// The answer of one limit.
@@ -133,16 +135,17 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     ) -> Result<Verdict<'_>, LimiterError> {
         let applied = self.policy.apply(attributes, costs)?;
         let asks: Vec<Ask<'_>> = applied.iter().filter_map(|applied| applied.ask.clone()).collect();
+        let now = self.clock.now();
         let decision = match (asks.as_slice(), verb) {
             ([], _) => Decision::of(Vec::new()),
-            (asks, Verb::Take) => self.store.take(asks, self.clock.now()).await?,
-            (asks, Verb::Peek) => self.store.peek(asks, self.clock.now()).await?,
+            (asks, Verb::Take) => self.store.take(asks, now).await?,
+            (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
-        Ok(verdict(&applied, decision))
+        Ok(verdict(&applied, decision, now))
     }
 }
 
-fn verdict<'p>(applied: &[Applied<'p>], decision: Decision) -> Verdict<'p> {
+fn verdict<'p>(applied: &[Applied<'p>], decision: Decision, decided_at: Micros) -> Verdict<'p> {
     let mut answers = decision.asks.into_iter();
     let mut answer = |applied: &Applied<'p>| match &applied.ask {
         Some(_) => answers.next().unwrap_or(AskDecision::UNLIMITED),
@@ -160,5 +163,5 @@ fn verdict<'p>(applied: &[Applied<'p>], decision: Decision) -> Verdict<'p> {
             decision: *decision,
         }
     });
-    Verdict { allowed: all.allowed, binding: all.binding(), limits: limits.collect() }
+    Verdict { allowed: all.allowed, binding: all.binding(), limits: limits.collect(), decided_at }
 }
