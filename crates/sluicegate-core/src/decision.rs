@@ -18,7 +18,9 @@ pub struct AskDecision {
     pub allowed: bool,
     /// The amount per window; `None` for unlimited.
     pub limit: Option<u64>,
-    /// The largest cost that would be admitted now; `None` for unlimited.
+    /// The largest cost that is ever admitted: the burst of a bucket, else the amount; `None` for unlimited.
+    pub capacity: Option<u64>,
+    /// The largest cost that would be admitted now, at most `capacity`; `None` for unlimited.
     pub remaining: Option<u64>,
     /// The time until the key is as if never used.
     pub reset_after: Duration,
@@ -33,6 +35,7 @@ impl AskDecision {
     pub const UNLIMITED: Self = Self {
         allowed: true,
         limit: None,
+        capacity: None,
         remaining: None,
         reset_after: Duration::ZERO,
         retry: None,
@@ -42,9 +45,9 @@ impl AskDecision {
     /// Sort key of the binding ask: denials by the longest retry, then the least remaining share.
     fn bindingness(&self) -> (u8, Duration, u128) {
         // A share of the whole in 2^64ths, upside down: the least remaining share sorts last.
-        let scarcity = match (self.limit, self.remaining) {
-            (Some(limit), Some(left)) => {
-                let share = (u128::from(left) << 64) / u128::from(limit.max(left).max(1));
+        let scarcity = match (self.capacity, self.remaining) {
+            (Some(whole), Some(left)) => {
+                let share = (u128::from(left) << 64) / u128::from(whole.max(1));
                 u128::MAX - share
             }
             _ => 0,

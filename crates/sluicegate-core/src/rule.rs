@@ -88,10 +88,10 @@ pub enum RuleError {
         /// The unit that windows of this length count in.
         unit: &'static str,
     },
-    /// Amount times window would leave exact arithmetic.
+    /// Amount times window would leave exact arithmetic, or a burst would take longer than [`MAX_WINDOW`] to refill.
     #[error("{field} {value} is too large for a window of {window:?}: at most {max}")]
     TooLarge {
-        /// `limit`, `burst` or `max_delay` (in ticks).
+        /// `limit` or `burst`.
         field: &'static str,
         /// The value given.
         value: u64,
@@ -99,6 +99,18 @@ pub enum RuleError {
         window: Duration,
         /// The largest value that fits.
         max: u64,
+    },
+    /// A leaky bucket's queue would leave exact arithmetic, or be longer than [`MAX_WINDOW`].
+    #[error("max_delay {max_delay:?} is too long for {amount} per {window:?}: at most {max:?}")]
+    DelayTooLong {
+        /// The delay given.
+        max_delay: Duration,
+        /// The amount given.
+        amount: u64,
+        /// The window given.
+        window: Duration,
+        /// The longest delay that fits.
+        max: Duration,
     },
     /// A sliding log above [`sliding_log::MAX_AMOUNT`].
     #[error("a sliding_log keeps every request, so its limit is at most 1000, not {0}")]
@@ -177,14 +189,15 @@ impl Rule {
 
     /// An even output of `amount` a window: admitted asks are told to wait, up to `max_delay`.
     pub fn leaky_bucket(amount: u64, window: Duration, max_delay: Duration) -> Result<Self, RuleError> {
-        let window_us = checked_window(window)?;
-        let tick = Tick::for_window_us(window_us);
-        let max_delay = micros(max_delay) / tick.as_micros();
-        if amount > 0 {
-            check_product("max_delay", max_delay, amount, window)?;
+        let tick = Tick::for_window_us(checked_window(window)?);
+        let ticks = micros(max_delay) / tick.as_micros();
+        let most = longest(tick).min(MAX_PRODUCT / amount.max(1));
+        if ticks > most {
+            let max = Duration::from_micros(tick.start_us(most));
+            return Err(RuleError::DelayTooLong { max_delay, amount, window, max });
         }
         Self::build(Algorithm::LeakyBucket, amount, window, |window| {
-            AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Queue { max_delay } })
+            AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Queue { max_delay: ticks } })
         })
     }
 
@@ -194,7 +207,9 @@ impl Rule {
             return Err(RuleError::ZeroBurst);
         }
         let ticks = window_ticks(window)?;
-        check_product("burst", burst, ticks, window)?;
+        // Refilling takes burst·window/amount: the instants that follow from it must stay exact as well.
+        let refillable = amount.saturating_mul(longest(Tick::for_window_us(micros(window))));
+        check_product("burst", burst, ticks, refillable.min(MAX_PRODUCT), window)?;
         Self::build(algorithm, amount, window, |window| {
             AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Burst { burst } })
         })
@@ -207,7 +222,7 @@ impl Rule {
         machine: impl FnOnce(u64) -> AnyMachine,
     ) -> Result<Self, RuleError> {
         let ticks = window_ticks(window)?;
-        check_product("limit", amount, ticks, window)?;
+        check_product("limit", amount, ticks, MAX_PRODUCT, window)?;
         let tick = Tick::for_window_us(micros(window));
         Ok(Self { algorithm, amount, window, tick, machine: machine(ticks) })
     }
@@ -305,8 +320,19 @@ fn window_ticks(window: Duration) -> Result<u64, RuleError> {
     Ok(window_us / tick)
 }
 
-fn check_product(field: &'static str, value: u64, factor: u64, window: Duration) -> Result<(), RuleError> {
-    let max = MAX_PRODUCT / factor;
+/// [`MAX_WINDOW`] in ticks.
+fn longest(tick: Tick) -> u64 {
+    micros(MAX_WINDOW) / tick.as_micros()
+}
+
+fn check_product(
+    field: &'static str,
+    value: u64,
+    ticks: u64,
+    most: u64,
+    window: Duration,
+) -> Result<(), RuleError> {
+    let max = most / ticks;
     if value > max { Err(RuleError::TooLarge { field, value, window, max }) } else { Ok(()) }
 }
 

@@ -126,11 +126,17 @@ impl Question<'_> {
         paired!(self.rule, state, |machine, state| machine.charge(state, now, cost).into(), else other => other)
     }
 
+    /// The tick under which a charged state counts the cost, to be kept for [`Question::give_back`]: the tick of
+    /// `now`, or a later one if the state was ahead of this clock.
+    pub fn charged_at(&self, state: &State) -> u64 {
+        let now = self.at().now;
+        paired!(self.rule, state, |machine, state| machine.charged_at(state, now), else _other => now)
+    }
+
     /// The rolled state after a part of an earlier charge came back.
     #[must_use]
     pub fn give_back(&self, state: State, back: GiveBack) -> State {
-        let now = self.at().now;
-        paired!(self.rule, state, |machine, state| machine.give_back(state, now, back).into(), else other => other)
+        paired!(self.rule, state, |machine, state| machine.give_back(state, back).into(), else other => other)
     }
 
     /// The instant from which the key is as if never used, in microseconds; `None` if it is so in this state.
@@ -149,10 +155,15 @@ impl Question<'_> {
         AskDecision {
             allowed,
             limit: Some(self.rule.amount()),
+            capacity: Some(self.rule.max_cost()),
             remaining: Some(remaining),
             reset_after: self.reset_at_us(state).map_or(Duration::ZERO, |at| self.until(at)),
             retry: (!allowed).then(|| self.retry(state)),
-            delay: if allowed { self.until(self.rule.tick().start_us(release_at)) } else { Duration::ZERO },
+            delay: if allowed && self.cost > 0 {
+                self.until(self.rule.tick().start_us(release_at))
+            } else {
+                Duration::ZERO
+            },
         }
     }
 

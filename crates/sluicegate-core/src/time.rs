@@ -65,12 +65,13 @@ impl Tick {
     /// One microsecond.
     pub const MICROSECOND: Self = Self(1);
 
-    /// The tick for a window: µs below 10 s, ms up to a day, seconds beyond.
+    /// The tick for a window: µs below 10 s, ms below a day, seconds from a day on. Stored state counts in it, so
+    /// that these edges must never move.
     pub const fn for_window_us(window_us: u64) -> Self {
         const SECOND_US: u64 = 1_000_000;
         match window_us {
             0..10_000_000 => Self(1),
-            10_000_000..=86_400_000_000 => Self(1_000),
+            10_000_000..86_400_000_000 => Self(1_000),
             _ => Self(SECOND_US),
         }
     }
@@ -132,7 +133,8 @@ impl At {
         Ok(self.now.max(stored))
     }
 
-    /// The start of the window of `length` that contains `now`, with this key's phase.
+    /// The start of the window of `length` that contains `now`, with this key's phase. There is no instant before
+    /// the epoch: a window that would begin there begins at 0.
     pub fn window_start(self, length: u64) -> u64 {
         let into = (self.now.saturating_add(length).saturating_sub(self.phase)) % length;
         self.now.saturating_sub(into)

@@ -132,11 +132,19 @@ impl Machine for Bucket {
         }
     }
 
-    /// The part of what was held that has drained since is gone: a plain refund would let it pass twice.
-    fn give_back(&self, mut state: State, now: u64, back: super::GiveBack) -> State {
-        let drained = self.amount.saturating_mul(now.saturating_sub(back.charged_at));
-        let returned = self.added_by(back.unspent()).saturating_sub(drained);
-        state.level = state.level.saturating_sub(returned);
+    fn charged_at(&self, state: &State, _now: u64) -> u64 {
+        state.time
+    }
+
+    /// The part of what was held that has drained since is gone: a plain refund would let it pass twice. A queue
+    /// gives nothing back: others may stand behind the slot by now, and theirs must not be given away again.
+    fn give_back(&self, mut state: State, back: super::GiveBack) -> State {
+        let held_for = state.time.checked_sub(back.charged_at);
+        if let (Shape::Burst { .. }, Some(held_for)) = (self.shape, held_for) {
+            let drained = self.amount.saturating_mul(held_for);
+            let returned = self.added_by(back.unspent()).saturating_sub(drained);
+            state.level = state.level.saturating_sub(returned);
+        }
         state
     }
 }

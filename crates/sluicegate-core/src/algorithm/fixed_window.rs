@@ -54,10 +54,11 @@ impl Machine for FixedWindow {
 
     fn roll(&self, state: State, at: At) -> Result<State, Skew> {
         let now = at.not_before(state.start)?;
-        if now < state.start.saturating_add(self.window) {
-            Ok(State { used: state.used.min(self.amount), ..state })
+        // A window in which nothing is used (any more) is no window: the next count opens its own.
+        if state.used > 0 && now < state.start.saturating_add(self.window) {
+            Ok(state)
         } else {
-            Ok(self.fresh(at))
+            Ok(self.fresh(At { now, ..at }))
         }
     }
 
@@ -90,7 +91,11 @@ impl Machine for FixedWindow {
         (state.used > 0).then(|| state.start.saturating_add(self.window))
     }
 
-    fn give_back(&self, mut state: State, _now: u64, back: super::GiveBack) -> State {
+    fn charged_at(&self, state: &State, now: u64) -> u64 {
+        now.max(state.start)
+    }
+
+    fn give_back(&self, mut state: State, back: super::GiveBack) -> State {
         let charged_here =
             back.charged_at >= state.start && back.charged_at < state.start.saturating_add(self.window);
         if charged_here {

@@ -16,7 +16,8 @@ pub trait Machine {
     /// The state of a key that was never used.
     fn fresh(&self, at: At) -> Self::State;
 
-    /// The state as it is now: windows turned, levels drained, owed amounts clamped to a lowered limit.
+    /// The state as it is now: windows turned, levels drained. What was used stays used when the amount changes,
+    /// but a level is clamped to a lowered capacity, since it would lock the key for longer than it takes to drain.
     ///
     /// # Errors
     /// [`Skew`] if the state lies too far ahead of the given time.
@@ -48,14 +49,18 @@ pub trait Machine {
         0
     }
 
-    /// The state after a part of an earlier charge is given back: only the window or entry that was charged.
-    fn give_back(&self, state: Self::State, now: u64, back: GiveBack) -> Self::State;
+    /// The tick under which the cost just charged to `state` is counted: `now`, or later if the state is ahead.
+    fn charged_at(&self, state: &Self::State, now: u64) -> u64;
+
+    /// The state, rolled to now, after a part of an earlier charge is given back: only the window or entry that was
+    /// charged. A charge that cannot be placed (its window is over, or a rebase moved it) gives nothing back.
+    fn give_back(&self, state: Self::State, back: GiveBack) -> Self::State;
 }
 
 /// A cost that was charged provisionally and turned out smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GiveBack {
-    /// The tick of the charge.
+    /// The tick of the charge, as [`Machine::charged_at`] told it then.
     pub charged_at: u64,
     /// What was charged.
     pub held: u64,

@@ -53,13 +53,9 @@ impl Machine for SlidingCounter {
         at.not_before(state.start)?;
         let opening = at.window_start(self.window);
         let previous = if opening <= state.start {
-            return Ok(State {
-                start: state.start,
-                previous: state.previous.min(self.amount),
-                current: state.current.min(self.amount),
-            });
+            return Ok(state);
         } else if opening - state.start == self.window {
-            state.current.min(self.amount)
+            state.current
         } else {
             0
         };
@@ -110,7 +106,11 @@ impl Machine for SlidingCounter {
         Some(state.start.saturating_add(self.window.saturating_mul(windows)))
     }
 
-    fn give_back(&self, mut state: State, _now: u64, back: super::GiveBack) -> State {
+    fn charged_at(&self, state: &State, now: u64) -> u64 {
+        now.max(state.start)
+    }
+
+    fn give_back(&self, mut state: State, back: super::GiveBack) -> State {
         let end = state.start.saturating_add(self.window);
         if back.charged_at >= state.start && back.charged_at < end {
             state.current = state.current.saturating_sub(back.unspent());

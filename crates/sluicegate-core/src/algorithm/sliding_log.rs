@@ -108,7 +108,11 @@ impl Machine for SlidingLog {
         state.entries.last().map(|newest| self.leaves_at(newest))
     }
 
-    fn give_back(&self, mut state: State, _now: u64, back: super::GiveBack) -> State {
+    fn charged_at(&self, state: &State, now: u64) -> u64 {
+        state.entries.last().map_or(now, |newest| newest.time.max(now))
+    }
+
+    fn give_back(&self, mut state: State, back: super::GiveBack) -> State {
         let Some(at) = state.entries.iter().position(|entry| entry.time == back.charged_at) else {
             return state;
         };
