@@ -94,6 +94,9 @@ impl Question<'_> {
     }
 
     /// The stored state moved to now with all that was used, if it lies too far in the future.
+    ///
+    /// A store keeps what this returns **even if the ask is then denied**: otherwise each later ask moves the same
+    /// state to its own now, nothing ever drains, and the key is locked until the clock has caught up.
     #[must_use]
     pub fn rebase(&self, stored: State) -> State {
         if self.roll(Some(stored.clone())).is_ok() {
