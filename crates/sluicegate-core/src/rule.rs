@@ -233,6 +233,7 @@ impl Rule {
     }
 
     /// What is granted per window.
+    #[inline]
     pub fn amount(&self) -> u64 {
         self.amount
     }
@@ -251,16 +252,19 @@ impl Rule {
     }
 
     /// The unit in which this rule counts time.
+    #[inline]
     pub fn tick(&self) -> Tick {
         self.tick
     }
 
     /// The machine, for stores that compute elsewhere.
+    #[inline]
     pub fn machine(&self) -> &AnyMachine {
         &self.machine
     }
 
     /// The largest cost that can ever be admitted.
+    #[inline]
     pub fn max_cost(&self) -> u64 {
         match &self.machine {
             AnyMachine::FixedWindow(machine) => machine.max_cost(),
@@ -283,6 +287,7 @@ impl Rule {
     }
 
     /// The clock of one decision. `key` matters to windows that are shifted per key alone.
+    #[inline]
     pub fn at(&self, now: Micros, key: &[u8]) -> At {
         let phase = match &self.machine {
             AnyMachine::FixedWindow(FixedWindow { align: Align::Hashed, window, .. }) => {

@@ -85,6 +85,7 @@ impl Question<'_> {
     ///
     /// # Errors
     /// [`Skew`] if the state lies too far in the future; see [`Question::rebase`].
+    #[inline]
     pub fn roll(&self, stored: Option<State>) -> Result<State, Skew> {
         let at = self.at();
         let Some(stored) = stored else { return Ok(self.fresh()) };
@@ -107,11 +108,13 @@ impl Question<'_> {
     }
 
     /// Whether the cost can ever fit.
+    #[inline]
     pub fn fits(&self) -> bool {
         self.cost <= self.rule.max_cost()
     }
 
     /// Whether a rolled state admits the cost.
+    #[inline]
     pub fn admits(&self, state: &State) -> bool {
         let (now, cost) = (self.at().now, self.cost);
         cost == 0
@@ -120,6 +123,7 @@ impl Question<'_> {
     }
 
     /// The rolled state with the cost counted.
+    #[inline]
     #[must_use]
     pub fn charge(&self, state: State) -> State {
         if self.cost == 0 {
@@ -143,12 +147,14 @@ impl Question<'_> {
     }
 
     /// The instant from which the key is as if never used, in microseconds; `None` if it is so in this state.
+    #[inline]
     pub fn reset_at_us(&self, state: &State) -> Option<u64> {
         let tick = paired!(self.rule, state, |machine, state| machine.reset_at(state), else _other => None);
         tick.map(|tick| self.rule.tick().start_us(tick))
     }
 
     /// The answer. `state` is rolled, and charged exactly if `charged`.
+    #[inline]
     pub fn report(&self, state: &State, charged: bool) -> AskDecision {
         let allowed = charged || self.admits(state);
         let (now, counted) = (self.at().now, if charged { self.cost } else { 0 });
@@ -180,7 +186,9 @@ impl Question<'_> {
         Retry::After(self.until(self.rule.tick().start_us(tick)))
     }
 
-    fn fresh(&self) -> State {
+    /// The state of a key that was never used.
+    #[inline]
+    pub fn fresh(&self) -> State {
         let at = self.at();
         match self.rule.machine() {
             AnyMachine::FixedWindow(machine) => machine.fresh(at).into(),
@@ -190,6 +198,7 @@ impl Question<'_> {
         }
     }
 
+    #[inline]
     fn at(&self) -> At {
         self.rule.at(self.now, self.key)
     }

@@ -82,12 +82,19 @@ impl Tick {
     }
 
     /// The tick that contains `at`.
+    #[inline]
     pub const fn floor(self, at: Micros) -> u64 {
+        self.ticks_in(at.0)
+    }
+
+    /// Whole ticks in that many microseconds.
+    #[inline]
+    pub const fn ticks_in(self, micros: u64) -> u64 {
         // A literal divisor in each arm lets the compiler multiply instead of divide.
         match self.0 {
-            1 => at.0,
-            1_000 => at.0 / 1_000,
-            _ => at.0 / 1_000_000,
+            1 => micros,
+            1_000 => micros / 1_000,
+            _ => micros / 1_000_000,
         }
     }
 
@@ -126,6 +133,7 @@ impl At {
     ///
     /// # Errors
     /// [`Skew`] if `stored` is too far ahead of `now` to be believed.
+    #[inline]
     pub fn not_before(self, stored: u64) -> Result<u64, Skew> {
         if stored.saturating_sub(self.now) > self.max_skew {
             return Err(Skew);
@@ -135,6 +143,7 @@ impl At {
 
     /// The start of the window of `length` that contains `now`, with this key's phase. There is no instant before
     /// the epoch: a window that would begin there begins at 0.
+    #[inline]
     pub fn window_start(self, length: u64) -> u64 {
         let into = (self.now.saturating_add(length).saturating_sub(self.phase)) % length;
         self.now.saturating_sub(into)

@@ -1,9 +1,12 @@
 //! Rate limits as one atomic decision.
 
+mod asks;
 pub mod clock;
+pub mod embedded;
 mod limiter;
 mod store;
 
+pub use asks::Merged;
 pub use clock::{Clock, SystemClock};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;

@@ -98,6 +98,7 @@ impl fmt::Display for StoreError {
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_deref().map(|source| source as _)
+        let source = self.source.as_deref()?;
+        Some(source)
     }
 }

@@ -74,10 +74,12 @@ impl Bucket {
 impl Machine for Bucket {
     type State = State;
 
+    #[inline]
     fn fresh(&self, at: At) -> State {
         State { time: at.now, level: 0 }
     }
 
+    #[inline]
     fn roll(&self, state: State, at: At) -> Result<State, Skew> {
         let now = at.not_before(state.time)?;
         let drained = self.amount.saturating_mul(now.saturating_sub(state.time));
@@ -89,6 +91,7 @@ impl Machine for Bucket {
         State { time: at.now, ..state }
     }
 
+    #[inline]
     fn max_cost(&self) -> u64 {
         match self.shape {
             Shape::Burst { burst } => burst,
@@ -96,6 +99,7 @@ impl Machine for Bucket {
         }
     }
 
+    #[inline]
     fn remaining(&self, state: &State, _now: u64) -> u64 {
         match self.shape {
             Shape::Burst { .. } => self.capacity().saturating_sub(state.level) / self.window,
@@ -104,10 +108,12 @@ impl Machine for Bucket {
         }
     }
 
+    #[inline]
     fn admits(&self, state: &State, _now: u64, cost: u64) -> bool {
         state.level <= self.room(cost)
     }
 
+    #[inline]
     fn charge(&self, mut state: State, _now: u64, cost: u64) -> State {
         state.level = state.level.saturating_add(self.added_by(cost));
         state
@@ -118,6 +124,7 @@ impl Machine for Bucket {
         state.time.saturating_add(self.ticks_to_drain(excess))
     }
 
+    #[inline]
     fn reset_at(&self, state: &State) -> Option<u64> {
         (state.level > 0).then(|| state.time.saturating_add(self.ticks_to_drain(state.level)))
     }

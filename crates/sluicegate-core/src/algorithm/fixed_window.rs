@@ -48,10 +48,12 @@ impl FixedWindow {
 impl Machine for FixedWindow {
     type State = State;
 
+    #[inline]
     fn fresh(&self, at: At) -> State {
         State { start: self.opening(at), used: 0 }
     }
 
+    #[inline]
     fn roll(&self, state: State, at: At) -> Result<State, Skew> {
         let now = at.not_before(state.start)?;
         // A window in which nothing is used (any more) is no window: the next count opens its own.
@@ -66,18 +68,22 @@ impl Machine for FixedWindow {
         State { start: self.opening(at), ..state }
     }
 
+    #[inline]
     fn max_cost(&self) -> u64 {
         self.amount
     }
 
+    #[inline]
     fn remaining(&self, state: &State, _now: u64) -> u64 {
         self.amount.saturating_sub(state.used)
     }
 
+    #[inline]
     fn admits(&self, state: &State, _now: u64, cost: u64) -> bool {
         state.used.saturating_add(cost) <= self.amount
     }
 
+    #[inline]
     fn charge(&self, mut state: State, _now: u64, cost: u64) -> State {
         state.used = state.used.saturating_add(cost);
         state
@@ -87,6 +93,7 @@ impl Machine for FixedWindow {
         state.start.saturating_add(self.window)
     }
 
+    #[inline]
     fn reset_at(&self, state: &State) -> Option<u64> {
         (state.used > 0).then(|| state.start.saturating_add(self.window))
     }

@@ -28,6 +28,11 @@ pub struct State {
 }
 
 impl SlidingCounter {
+    /// The window, in ticks.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
     fn left_of_window(&self, state: &State, now: u64) -> u64 {
         self.window.saturating_sub(now.saturating_sub(state.start))
     }
@@ -45,10 +50,12 @@ impl SlidingCounter {
 impl Machine for SlidingCounter {
     type State = State;
 
+    #[inline]
     fn fresh(&self, at: At) -> State {
         State { start: at.window_start(self.window), previous: 0, current: 0 }
     }
 
+    #[inline]
     fn roll(&self, state: State, at: At) -> Result<State, Skew> {
         at.not_before(state.start)?;
         let opening = at.window_start(self.window);
@@ -66,22 +73,26 @@ impl Machine for SlidingCounter {
         State { start: at.window_start(self.window), ..state }
     }
 
+    #[inline]
     fn max_cost(&self) -> u64 {
         self.amount
     }
 
+    #[inline]
     fn remaining(&self, state: &State, now: u64) -> u64 {
         let faded = state.previous.saturating_mul(self.left_of_window(state, now));
         let room = self.amount.saturating_mul(self.window).saturating_sub(faded) / self.window;
         room.saturating_sub(state.current)
     }
 
+    #[inline]
     fn admits(&self, state: &State, now: u64, cost: u64) -> bool {
         let faded = state.previous.saturating_mul(self.left_of_window(state, now));
         let counted = state.current.saturating_add(cost).saturating_mul(self.window);
         faded.saturating_add(counted) <= self.amount.saturating_mul(self.window)
     }
 
+    #[inline]
     fn charge(&self, mut state: State, _now: u64, cost: u64) -> State {
         state.current = state.current.saturating_add(cost);
         state
@@ -97,6 +108,7 @@ impl Machine for SlidingCounter {
         }
     }
 
+    #[inline]
     fn reset_at(&self, state: &State) -> Option<u64> {
         let windows = match (state.previous, state.current) {
             (0, 0) => return None,

@@ -1,0 +1,346 @@
+//! The embedded store: exact under any number of threads, in bounded memory, without other software.
+//!
+//! Up to [`EmbeddedConfig::max_keys`] keys are counted one by one. A key that has reset makes room for others; one
+//! that has not is never evicted. What finds no room is counted in a sketch that may refuse too early and never
+//! admits too much, so that a flood of new keys frees nobody.
+
+use sluicegate_core::{Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject};
+
+use crate::{
+    asks::Merged,
+    store::{Store, StoreError},
+};
+
+mod fingerprint;
+mod keyed;
+mod logs;
+mod record;
+mod sketch;
+mod table;
+
+use fingerprint::{Fingerprint, Secret};
+pub use keyed::{KeyedLimiter, Refused};
+use logs::Logs;
+use sketch::{Estimate, Sketch};
+use table::{Glimpse, Home, Locked, Place, Table, Words};
+
+/// How much an embedded store keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EmbeddedConfig {
+    /// Keys that are counted one by one, each limit's key for itself: 1 to 2^31, by default 2^20 (about 55 MB once
+    /// all are in use; less before).
+    pub max_keys: usize,
+    /// Entries of all sliding logs together, 16 bytes each: by default four for each of `max_keys`. Beyond it, entries
+    /// of one key are merged, which counts them longer than due, never shorter.
+    pub max_log_entries: usize,
+}
+
+impl EmbeddedConfig {
+    /// Room for that many keys.
+    pub const fn for_keys(max_keys: usize) -> Self {
+        Self { max_keys, max_log_entries: max_keys.saturating_mul(4) }
+    }
+}
+
+impl Default for EmbeddedConfig {
+    fn default() -> Self {
+        Self::for_keys(1 << 20)
+    }
+}
+
+/// Keeps all state in this process.
+///
+/// ```
+/// use std::time::Duration;
+/// use sluicegate::{core::{Ask, LimitId, Micros, Rule, Subject}, embedded::EmbeddedStore};
+///
+/// let store = EmbeddedStore::default();
+/// let rule = Rule::sliding_log(1, Duration::from_secs(1))?;
+/// let subject = Subject::new("api", &[], &[("user", Some("alice"))]);
+/// let ask = Ask { rule: &rule, id: LimitId::of("per-user", &rule), subject, cost: 1 };
+/// assert!(store.take_now(&[ask.clone()], Micros::from_secs(7)).allowed);
+/// assert!(!store.take_now(&[ask], Micros::from_secs(7)).allowed);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct EmbeddedStore {
+    secret: Secret,
+    table: Table,
+    logs: Logs,
+    sketch: Sketch,
+}
+
+/// A cell of the sketch for so many keys of the table.
+const KEYS_PER_CELL: usize = 16;
+const MIN_CELLS: usize = 1_024;
+const MAX_KEYS: usize = 1 << 31;
+
+/// One limit, key and cost, found in memory.
+struct Seat<'a> {
+    question: Question<'a>,
+    fingerprint: Fingerprint,
+    found: Found,
+}
+
+/// Where a key is counted.
+enum Found {
+    /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now.
+    Slot { place: Place, old: Option<Words>, state: State },
+    /// In the sketch.
+    Sketch(Estimate),
+}
+
+impl Default for EmbeddedStore {
+    fn default() -> Self {
+        Self::new(EmbeddedConfig::default())
+    }
+}
+
+impl EmbeddedStore {
+    /// A store of that size. Memory is laid out at once and used as keys come.
+    pub fn new(config: EmbeddedConfig) -> Self {
+        let max_keys = config.max_keys.clamp(1, MAX_KEYS);
+        Self {
+            secret: Secret::random(),
+            table: Table::new(max_keys),
+            logs: Logs::new(config.max_log_entries.max(1)),
+            sketch: Sketch::new((max_keys / KEYS_PER_CELL).max(MIN_CELLS)),
+        }
+    }
+
+    /// [`Store::take`] without a future, for callers in this process.
+    pub fn take_now(&self, asks: &[Ask<'_>], now: Micros) -> Decision {
+        if let [ask] = asks {
+            return Decision::of(vec![self.take_one(&Keyed::of(ask), now)]);
+        }
+        self.decide(asks, now, true)
+    }
+
+    /// [`Store::peek`] without a future.
+    pub fn peek_now(&self, asks: &[Ask<'_>], now: Micros) -> Decision {
+        self.decide(asks, now, false)
+    }
+
+    /// [`Store::forget`] without a future. A key that is counted in the sketch stays counted there.
+    pub fn forget_now(&self, id: LimitId, subject: &Subject) -> bool {
+        let fingerprint = self.secret.fingerprint(id, subject.as_str().as_bytes());
+        let home = self.table.home(fingerprint);
+        let locked = self.table.lock([home].into_iter());
+        let Some(place) = locked.find(fingerprint, home) else { return false };
+        record::drop_log(locked.read(place), &self.logs);
+        locked.release(place);
+        true
+    }
+
+    /// The stored state of one limit and subject, for tests and tools.
+    pub fn state(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
+        let fingerprint = self.secret.fingerprint(id, subject.as_str().as_bytes());
+        let home = self.table.home(fingerprint);
+        let locked = self.table.lock([home].into_iter());
+        let place = locked.find(fingerprint, home)?;
+        record::read(rule, locked.read(place), &self.logs)
+    }
+
+    /// The keys that have not reset and are counted one by one. It looks at every slot: not for a hot path.
+    pub fn live_keys(&self, now: Micros) -> usize {
+        self.table.live_keys(now)
+    }
+
+    /// The bytes laid out for the table; a page costs memory from its first use on.
+    pub fn table_bytes(&self) -> usize {
+        self.table.bytes()
+    }
+
+    /// Decides one ask. A denial of a key with a slot is answered without a lock and writes to no shared line.
+    fn take_one(&self, keyed: &Keyed<'_>, now: Micros) -> AskDecision {
+        match self.fast(keyed, now) {
+            Some((question, state, charged)) => question.report(&state, charged),
+            None => self.take_locked(keyed, now),
+        }
+    }
+
+    /// The verdict alone, or the refusal's numbers.
+    fn check_one(&self, keyed: &Keyed<'_>, now: Micros) -> Result<(), AskDecision> {
+        let decision = match self.fast(keyed, now) {
+            Some((question, state, false)) if keyed.cost > 0 => question.report(&state, false),
+            Some(_) => return Ok(()),
+            None => self.take_locked(keyed, now),
+        };
+        if decision.allowed { Ok(()) } else { Err(decision) }
+    }
+
+    /// Decides without a lock on what is read. `None`: the key is new, a log, skewed or being changed.
+    #[inline]
+    fn fast<'a>(&self, keyed: &Keyed<'a>, now: Micros) -> Option<(Question<'a>, State, bool)> {
+        let fingerprint = self.secret.fingerprint(keyed.id, keyed.key);
+        let seen: Glimpse = self.table.glimpse(fingerprint, self.table.home(fingerprint))?;
+        let question = keyed.question(now);
+        let state = question.roll(Some(record::small(keyed.rule, seen.words)?)).ok()?;
+        if keyed.cost == 0 || !question.admits(&state) {
+            return Some((question, state, false));
+        }
+        let charged = question.charge(state);
+        let words = record::small_words(&question, &charged)?;
+        self.table.write_if_unchanged(&seen, words).then_some((question, charged, true))
+    }
+
+    #[cold]
+    fn take_locked(&self, keyed: &Keyed<'_>, now: Micros) -> AskDecision {
+        let decisions = self.decide_all(std::slice::from_ref(keyed), now, true);
+        decisions.into_iter().next().unwrap_or(AskDecision::UNLIMITED)
+    }
+
+    fn decide(&self, asks: &[Ask<'_>], now: Micros, count: bool) -> Decision {
+        let merged = Merged::of(asks);
+        let keyed: Vec<Keyed<'_>> = merged.asks().iter().map(Keyed::of).collect();
+        Decision::of(merged.spread(&self.decide_all(&keyed, now, count)))
+    }
+
+    /// Decides all asks under the locks of all their buckets: every one is counted, or none.
+    fn decide_all(&self, asks: &[Keyed<'_>], now: Micros, count: bool) -> Vec<AskDecision> {
+        if !self.logs.has_room() {
+            self.table.sweep(now, |words| record::drop_log(words, &self.logs));
+        }
+        let fingerprint = |ask: &Keyed<'_>| self.secret.fingerprint(ask.id, ask.key);
+        let fingerprints: Vec<Fingerprint> = asks.iter().map(fingerprint).collect();
+        let locked = self.table.lock(fingerprints.iter().map(|fingerprint| self.table.home(*fingerprint)));
+        let seats: Vec<Seat<'_>> = asks
+            .iter()
+            .zip(fingerprints)
+            .map(|(ask, fingerprint)| self.seat(ask, fingerprint, now, &locked))
+            .collect();
+        let commit = count && seats.iter().all(Seat::admits);
+        let settle = |seat: Seat<'_>| {
+            if commit { self.commit(seat, &locked) } else { seat.leave(&locked) }
+        };
+        seats.into_iter().map(settle).collect()
+    }
+
+    /// Finds where a key is counted, and claims a slot if it is new and there is one.
+    fn seat<'a>(
+        &self,
+        ask: &Keyed<'a>,
+        fingerprint: Fingerprint,
+        now: Micros,
+        locked: &Locked<'_>,
+    ) -> Seat<'a> {
+        let question = ask.question(now);
+        let home = self.table.home(fingerprint);
+        let found = match locked.find(fingerprint, home) {
+            Some(place) => {
+                let words = locked.read(place);
+                let stored = record::read(ask.rule, words, &self.logs);
+                Found::Slot { place, old: Some(words), state: rolled(&question, stored) }
+            }
+            None => self.seat_new(&question, fingerprint, home, locked),
+        };
+        Seat { question, fingerprint, found }
+    }
+
+    fn seat_new(
+        &self,
+        question: &Question<'_>,
+        fingerprint: Fingerprint,
+        home: Home,
+        locked: &Locked<'_>,
+    ) -> Found {
+        let estimate = self.sketch.estimate(fingerprint, question.now);
+        let reclaim = |words| record::drop_log(words, &self.logs);
+        let claimed = if estimate.is_empty() && self.logs.has_room() {
+            locked.claim(fingerprint, home, question.now, reclaim)
+        } else {
+            None
+        };
+        match claimed {
+            Some(place) => Found::Slot { place, old: None, state: rolled(question, None) },
+            None => Found::Sketch(estimate),
+        }
+    }
+
+    fn commit(&self, seat: Seat<'_>, locked: &Locked<'_>) -> AskDecision {
+        let Seat { question, fingerprint, found } = seat;
+        let (rule, cost, now) = (question.rule, question.cost, question.now);
+        match found {
+            Found::Slot { place, old: None, state } if cost == 0 => {
+                locked.release(place);
+                question.report(&state, false)
+            }
+            Found::Slot { state, .. } if cost == 0 => question.report(&state, false),
+            Found::Slot { place, old, state } => {
+                let charged = question.charge(state);
+                let decision = question.report(&charged, true);
+                locked.write(place, record::write(&question, charged, old, &self.logs));
+                decision
+            }
+            Found::Sketch(estimate) if cost == 0 => estimate.report(rule, cost, now, true),
+            Found::Sketch(_) => {
+                self.sketch.charge(fingerprint, rule, cost, now).report(rule, cost, now, true)
+            }
+        }
+    }
+}
+
+impl Seat<'_> {
+    fn admits(&self) -> bool {
+        match &self.found {
+            Found::Slot { state, .. } => self.question.admits(state),
+            Found::Sketch(estimate) => estimate.admits(self.question.rule, self.question.cost),
+        }
+    }
+
+    /// Answers without counting, and gives back a slot that was claimed.
+    fn leave(self, locked: &Locked<'_>) -> AskDecision {
+        let Question { rule, cost, now, .. } = self.question;
+        match self.found {
+            Found::Slot { place, old, state } => {
+                if old.is_none() {
+                    locked.release(place);
+                }
+                self.question.report(&state, false)
+            }
+            Found::Sketch(estimate) => estimate.report(rule, cost, now, estimate.admits(rule, cost)),
+        }
+    }
+}
+
+/// The stored state as of now. This process has one clock, so state from beyond its skew is moved to now at once.
+fn rolled(question: &Question<'_>, stored: Option<State>) -> State {
+    let again = stored.clone();
+    question.roll(stored).unwrap_or_else(|_skew| {
+        let moved = again.map(|state| question.rebase(state));
+        question.roll(moved).unwrap_or_else(|_skew| question.fresh())
+    })
+}
+
+/// An ask by the bytes of its key.
+#[derive(Clone, Debug)]
+struct Keyed<'a> {
+    rule: &'a Rule,
+    id: LimitId,
+    key: &'a [u8],
+    cost: u64,
+}
+
+impl<'a> Keyed<'a> {
+    fn of(ask: &'a Ask<'_>) -> Self {
+        Self { rule: ask.rule, id: ask.id, key: ask.subject.as_str().as_bytes(), cost: ask.cost }
+    }
+
+    fn question(&self, now: Micros) -> Question<'a> {
+        Question { rule: self.rule, key: self.key, cost: self.cost, now }
+    }
+}
+
+impl Store for EmbeddedStore {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.take_now(asks, now))
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.peek_now(asks, now))
+    }
+
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        Ok(self.forget_now(id, subject))
+    }
+}

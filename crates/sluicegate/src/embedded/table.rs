@@ -1,0 +1,368 @@
+//! The table: all memory is laid out once, for a named number of keys, and never moves.
+//!
+//! A key has two buckets of 16 slots, by two halves of its fingerprint, and lives in the first that has room. There
+//! is no growth, no rehash and no relocation: no request pays for a stall, and a reader may look at a slot without a
+//! lock. Pages that no key has touched cost no memory yet.
+//!
+//! A header's version is its bucket's lock: odd while a writer changes the bucket. A reader that sees one even
+//! version before and after has read one state. Writers of several buckets lock them in rising order.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+use bytemuck::allocation::zeroed_slice_box;
+use sluicegate_core::{MAX_SKEW_US, Micros};
+
+use super::fingerprint::Fingerprint;
+
+/// Slots in a bucket: two words of eight one-byte tags.
+const SLOTS: usize = 16;
+/// One slot more for each so many keys, since the two buckets of a key may be fuller than the average.
+const KEYS_PER_SPARE: usize = 5;
+/// The first bucket takes new keys while it has this many free slots, else the emptier one does.
+const KEPT_FREE: u32 = 8;
+/// Tries before a waiting writer lets other threads run.
+const SPINS: u32 = 64;
+/// Buckets that one sweep looks at: far more than the one slot that the sweeping caller needs.
+const SWEPT_AT_ONCE: usize = 16;
+/// A slot is reused only this long after its reset: a clock may still step back by as much.
+const GRACE_US: u64 = MAX_SKEW_US;
+
+const VERSION: usize = 0;
+const TAGS: [usize; 2] = [1, 2];
+const EARLIEST_RESET: usize = 3;
+
+/// What a slot holds for its key: the instant from which it is as if never used (µs), and two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) reset_us: u64,
+    pub(super) a: u64,
+    pub(super) b: u64,
+}
+
+/// Where a key lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    bucket: usize,
+    slot: usize,
+}
+
+/// What was seen without a lock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Glimpse {
+    pub(super) words: Words,
+    place: Place,
+    version: u64,
+}
+
+/// The two buckets in which a key may live; they may be one.
+pub(super) type Home = [usize; 2];
+
+type Header = [AtomicU64; 4];
+type Slot = [AtomicU64; 5];
+
+#[derive(Debug)]
+pub(super) struct Table {
+    headers: Box<[Header]>,
+    slots: Box<[Slot]>,
+    /// Where the next sweep goes on.
+    hand: AtomicUsize,
+}
+
+impl Table {
+    /// Room for `max_keys` keys, and a fifth more so that all of them find a place.
+    pub(super) fn new(max_keys: usize) -> Self {
+        let buckets = (max_keys + max_keys / KEYS_PER_SPARE).div_ceil(SLOTS).max(2);
+        Self {
+            headers: zeroed_slice_box(buckets),
+            slots: zeroed_slice_box(buckets * SLOTS),
+            hand: AtomicUsize::new(0),
+        }
+    }
+
+    /// Frees slots whose keys have reset in the next few buckets of a round over all.
+    pub(super) fn sweep(&self, now: Micros, mut reclaim: impl FnMut(Words)) {
+        for _ in 0..SWEPT_AT_ONCE {
+            let bucket = self.hand.fetch_add(1, Ordering::Relaxed) % self.headers.len();
+            self.lock([[bucket, bucket]].into_iter()).reclaim(now, &mut reclaim);
+        }
+    }
+
+    /// The bytes that are laid out, touched or not.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.headers) + size_of_val(&*self.slots)
+    }
+
+    #[inline]
+    pub(super) fn home(&self, fingerprint: Fingerprint) -> Home {
+        let buckets = self.headers.len();
+        [fingerprint.first_of(buckets), fingerprint.second_of(buckets)]
+    }
+
+    /// Reads a key's words without a lock. `None` if the key is absent, or a writer is at work on its bucket.
+    #[inline]
+    pub(super) fn glimpse(&self, fingerprint: Fingerprint, home: Home) -> Option<Glimpse> {
+        home.into_iter().find_map(|bucket| {
+            let version = self.word(bucket, VERSION).load(Ordering::Acquire);
+            if version % 2 == 1 {
+                return None;
+            }
+            let place = self.find_in(bucket, fingerprint)?;
+            let words = self.read(place);
+            fence(Ordering::Acquire);
+            let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
+            unchanged.then_some(Glimpse { words, place, version })
+        })
+    }
+
+    /// Writes if nothing in the bucket has changed since the glimpse. `false`: look again, under the lock.
+    #[inline]
+    pub(super) fn write_if_unchanged(&self, seen: &Glimpse, words: Words) -> bool {
+        let version = self.word(seen.place.bucket, VERSION);
+        let locked =
+            version.compare_exchange(seen.version, seen.version + 1, Ordering::Acquire, Ordering::Relaxed);
+        if locked.is_ok() {
+            fence(Ordering::Release);
+            self.write(seen.place, words);
+            version.store(seen.version + 2, Ordering::Release);
+        }
+        locked.is_ok()
+    }
+
+    /// Locks all buckets of some keys until the guard is dropped.
+    pub(super) fn lock(&self, homes: impl Iterator<Item = Home>) -> Locked<'_> {
+        let mut buckets: Vec<usize> = homes.flatten().collect();
+        buckets.sort_unstable();
+        buckets.dedup();
+        for bucket in &buckets {
+            self.lock_bucket(*bucket);
+        }
+        fence(Ordering::Release);
+        Locked { table: self, buckets }
+    }
+
+    fn lock_bucket(&self, bucket: usize) {
+        let version = self.word(bucket, VERSION);
+        let mut tries = 0_u32;
+        loop {
+            let seen = version.load(Ordering::Relaxed);
+            if seen.is_multiple_of(2)
+                && version.compare_exchange_weak(seen, seen + 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+            {
+                return;
+            }
+            tries += 1;
+            if tries.is_multiple_of(SPINS) {
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// The number of slots that hold a key that has not reset.
+    pub(super) fn live_keys(&self, now: Micros) -> usize {
+        let live = |bucket: usize| {
+            let occupied = (0..SLOTS).filter(move |slot| self.tag(bucket, *slot) != 0);
+            occupied.filter(|slot| self.reset_us(bucket, *slot) > now.as_u64()).count()
+        };
+        (0..self.headers.len()).map(live).sum()
+    }
+
+    #[inline]
+    fn find_in(&self, bucket: usize, fingerprint: Fingerprint) -> Option<Place> {
+        let tag = fingerprint.tag();
+        let candidates = TAGS.into_iter().zip([0, 8]).flat_map(|(word, first)| {
+            Matches::of(self.word(bucket, word).load(Ordering::Relaxed), tag, first)
+        });
+        candidates.map(|slot| Place { bucket, slot }).find(|place| {
+            let [low, high, ..] = self.slot(*place);
+            low.load(Ordering::Relaxed) == fingerprint.low && high.load(Ordering::Relaxed) == fingerprint.high
+        })
+    }
+
+    #[inline]
+    fn read(&self, place: Place) -> Words {
+        let [_, _, reset_us, a, b] = self.slot(place);
+        Words {
+            reset_us: reset_us.load(Ordering::Relaxed),
+            a: a.load(Ordering::Relaxed),
+            b: b.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline]
+    fn write(&self, place: Place, words: Words) {
+        let [_, _, reset_us, a, b] = self.slot(place);
+        reset_us.store(words.reset_us, Ordering::Relaxed);
+        a.store(words.a, Ordering::Relaxed);
+        b.store(words.b, Ordering::Relaxed);
+        let earliest = self.word(place.bucket, EARLIEST_RESET);
+        if words.reset_us < earliest.load(Ordering::Relaxed) {
+            earliest.store(words.reset_us, Ordering::Relaxed);
+        }
+    }
+
+    fn reset_us(&self, bucket: usize, slot: usize) -> u64 {
+        let [_, _, reset_us, ..] = self.slot(Place { bucket, slot });
+        reset_us.load(Ordering::Relaxed)
+    }
+
+    fn free_slots(&self, bucket: usize) -> u32 {
+        let free = |word| zero_bytes(self.word(bucket, word).load(Ordering::Relaxed)).count_ones();
+        TAGS.into_iter().map(free).sum()
+    }
+
+    fn tag(&self, bucket: usize, slot: usize) -> u8 {
+        let [low, high] = TAGS.map(|word| self.word(bucket, word).load(Ordering::Relaxed).to_le_bytes());
+        low.into_iter().chain(high).nth(slot).unwrap_or(0)
+    }
+
+    fn set_tag(&self, place: Place, tag: u8) {
+        let [low, high] = TAGS;
+        let (word, byte) = if place.slot < 8 { (low, place.slot) } else { (high, place.slot - 8) };
+        let tags = self.word(place.bucket, word);
+        let mut bytes = tags.load(Ordering::Relaxed).to_le_bytes();
+        if let Some(own) = bytes.get_mut(byte) {
+            *own = tag;
+        }
+        tags.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "buckets come from `home`, which keeps them in range")]
+    fn word(&self, bucket: usize, word: usize) -> &AtomicU64 {
+        &self.headers[bucket][word]
+    }
+
+    #[inline]
+    #[expect(clippy::indexing_slicing, reason = "buckets come from `home`, slots from a 16-bit mask")]
+    fn slot(&self, place: Place) -> &Slot {
+        &self.slots[place.bucket * SLOTS + place.slot]
+    }
+}
+
+/// Some buckets of a table, locked.
+#[derive(Debug)]
+pub(super) struct Locked<'t> {
+    table: &'t Table,
+    buckets: Vec<usize>,
+}
+
+impl Locked<'_> {
+    pub(super) fn find(&self, fingerprint: Fingerprint, home: Home) -> Option<Place> {
+        home.into_iter().find_map(|bucket| self.table.find_in(bucket, fingerprint))
+    }
+
+    pub(super) fn read(&self, place: Place) -> Words {
+        self.table.read(place)
+    }
+
+    pub(super) fn write(&self, place: Place, words: Words) {
+        self.table.write(place, words);
+    }
+
+    /// Takes a free slot for a new key. `reclaim` is told the words of keys that have reset and make room.
+    pub(super) fn claim(
+        &self,
+        fingerprint: Fingerprint,
+        home: Home,
+        now: Micros,
+        reclaim: impl FnMut(Words),
+    ) -> Option<Place> {
+        let place = self.free_place(home).or_else(|| {
+            self.reclaim(now, reclaim);
+            self.free_place(home)
+        })?;
+        let [low, high, ..] = self.table.slot(place);
+        low.store(fingerprint.low, Ordering::Relaxed);
+        high.store(fingerprint.high, Ordering::Relaxed);
+        self.table.set_tag(place, fingerprint.tag());
+        Some(place)
+    }
+
+    /// Gives a slot back.
+    pub(super) fn release(&self, place: Place) {
+        self.table.set_tag(place, 0);
+    }
+
+    fn free_place(&self, [first, second]: Home) -> Option<Place> {
+        let free = [first, second].map(|bucket| self.table.free_slots(bucket));
+        let bucket = match free {
+            [0, 0] => return None,
+            [in_first, in_second] if in_first >= KEPT_FREE || in_first >= in_second => first,
+            _ => second,
+        };
+        let slot = (0..SLOTS).find(|slot| self.table.tag(bucket, *slot) == 0)?;
+        Some(Place { bucket, slot })
+    }
+
+    /// Frees slots whose keys have reset. A bucket whose earliest reset is still to come is not searched.
+    fn reclaim(&self, now: Micros, mut reclaim: impl FnMut(Words)) {
+        for bucket in self.buckets.iter().copied() {
+            let earliest = self.table.word(bucket, EARLIEST_RESET);
+            if !is_over(earliest.load(Ordering::Relaxed), now) {
+                continue;
+            }
+            let mut next = u64::MAX;
+            let occupied = (0..SLOTS).filter(|slot| self.table.tag(bucket, *slot) != 0);
+            for place in occupied.map(|slot| Place { bucket, slot }).collect::<Vec<_>>() {
+                let words = self.table.read(place);
+                if is_over(words.reset_us, now) {
+                    reclaim(words);
+                    self.release(place);
+                } else {
+                    next = next.min(words.reset_us);
+                }
+            }
+            earliest.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        for bucket in &self.buckets {
+            self.table.word(*bucket, VERSION).fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+fn is_over(reset_us: u64, now: Micros) -> bool {
+    reset_us.saturating_add(GRACE_US) <= now.as_u64()
+}
+
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of each byte that is zero. Exact, unlike the shorter form, which also marks a 1 above a 0.
+const fn zero_bytes(word: u64) -> u64 {
+    let low_bits_set = (word & !HIGH_BITS).wrapping_add(!HIGH_BITS);
+    !(low_bits_set | word) & HIGH_BITS
+}
+
+/// The slots whose tag matches.
+struct Matches {
+    marks: u64,
+    first: usize,
+}
+
+impl Matches {
+    #[inline]
+    fn of(tags: u64, tag: u8, first: usize) -> Self {
+        Self { marks: zero_bytes(tags ^ (u64::from(tag) * LOW_BITS)), first }
+    }
+}
+
+impl Iterator for Matches {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.marks == 0 {
+            return None;
+        }
+        let byte = usize::try_from(self.marks.trailing_zeros() / 8).unwrap_or(0);
+        self.marks &= self.marks - 1;
+        Some(self.first + byte)
+    }
+}
