@@ -57,6 +57,7 @@ impl Estimate {
         AskDecision {
             allowed,
             limit: Some(rule.amount()),
+            capacity: Some(rule.max_cost()),
             remaining: Some(u64::try_from(left / u128::from(WHOLE)).unwrap_or(0)),
             reset_after: until,
             retry: (!allowed).then_some(retry),
