@@ -7,9 +7,18 @@ use crate::{
     rule::{Algorithm, Rule},
 };
 
+mod duration;
+mod file;
 mod pattern;
+mod problem;
+mod resolve;
+mod suggest;
+mod tree;
 
+pub use file::MAX_LIMITS;
 pub use pattern::{Matcher, PatternError};
+pub use problem::{PolicyError, Problem};
+pub use resolve::{MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_NAME_LEN, MAX_PATTERN_LEN};
 
 /// The unit that a plain cost counts.
 pub const REQUESTS: &str = "requests";
@@ -181,6 +190,29 @@ pub struct Applied<'p> {
 }
 
 impl Policy {
+    /// Reads a policy file.
+    ///
+    /// ```
+    /// use sluicegate_core::Policy;
+    /// let policy = Policy::parse(
+    ///     "version: 1
+    /// limits:
+    ///   - { name: per-user, algorithm: sliding_counter, limit: 100, per: 1m, key: [user] }",
+    /// )?;
+    /// assert_eq!(policy.limits().len(), 1);
+    ///
+    /// let error = Policy::parse("version: 1\nlimit: []").unwrap_err();
+    /// assert!(error.to_string().starts_with("line 2, column 1: a policy has no field `limit`"));
+    /// assert_eq!(error.problems()[0].hint_text(), Some("did you mean `limits`?"));
+    /// # Ok::<(), sluicegate_core::policy::PolicyError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PolicyError`] with every problem of the file that can be told apart, each with its place.
+    pub fn parse(text: &str) -> Result<Self, PolicyError> {
+        resolve::parse(text)
+    }
+
     /// A policy of limits that were checked already.
     pub(crate) fn new(domain: String, slot_by: Vec<String>, limits: Vec<Limit>) -> Self {
         Self { domain, slot_by, limits }

@@ -8,6 +8,9 @@ use super::Attributes;
 #[derive(Clone, Debug, Default)]
 pub struct Matcher(Vec<(String, Pattern)>);
 
+/// The characters that make a pattern a glob.
+const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
+
 #[derive(Clone, Debug)]
 enum Pattern {
     Exact(String),
@@ -25,11 +28,27 @@ pub struct PatternError {
 }
 
 impl Matcher {
-    /// Compiles one pattern per attribute. `*` stands for any run of characters, `/` included, `?` for one.
+    /// Compiles one pattern per attribute. `*` stands for any run of characters, `/` included,
+    /// `?` for one byte (so for one ASCII character), `[a-z]` and `[!a-z]` for one of a set, `{a,b}` for alternatives,
+    /// and `\` takes the next character as it is.
     pub fn new<'a>(patterns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PatternError> {
         let compiled =
             patterns.into_iter().map(|(name, pattern)| Ok((name.to_owned(), Pattern::new(pattern)?)));
         compiled.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// One matcher that holds where all of these hold.
+    pub(crate) fn all_of(parts: impl IntoIterator<Item = Self>) -> Self {
+        Self(parts.into_iter().flat_map(|part| part.0).collect())
+    }
+
+    /// Whether some request could match both. It may say so of two that never meet, and never the reverse: two
+    /// matchers are apart if one attribute has patterns with exact values or beginnings that exclude each other.
+    pub fn may_meet(&self, other: &Self) -> bool {
+        let apart = |(name, pattern): &(String, Pattern)| {
+            other.0.iter().any(|(theirs, other)| name == theirs && pattern.excludes(other))
+        };
+        !self.0.iter().any(apart)
     }
 
     /// Whether all patterns hold.
@@ -47,7 +66,7 @@ impl Matcher {
 
 impl Pattern {
     fn new(text: &str) -> Result<Self, PatternError> {
-        if !text.contains(['*', '?', '[', '{', '\\']) {
+        if !text.contains(SPECIAL) {
             return Ok(Self::Exact(text.to_owned()));
         }
         let glob: Result<Glob, _> = GlobBuilder::new(text).literal_separator(false).build();
@@ -57,10 +76,26 @@ impl Pattern {
         }
     }
 
+    fn excludes(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exact(one), Self::Exact(two)) => one != two,
+            (Self::Exact(value), glob) | (glob, Self::Exact(value)) => !glob.matches(value),
+            (Self::Glob(one), Self::Glob(two)) => {
+                let (one, two) = (literal_start(one), literal_start(two));
+                !one.starts_with(two) && !two.starts_with(one)
+            }
+        }
+    }
+
     fn matches(&self, value: &str) -> bool {
         match self {
             Self::Exact(own) => own == value,
             Self::Glob(glob) => glob.is_match(value),
         }
     }
+}
+
+/// What every match of a glob begins with.
+fn literal_start(glob: &GlobMatcher) -> &str {
+    glob.glob().glob().split(SPECIAL).next().unwrap_or_default()
 }

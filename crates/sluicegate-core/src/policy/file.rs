@@ -1,0 +1,346 @@
+//! A policy file as it was typed: which fields are there, with their places. What they mean is not asked yet.
+
+use std::collections::HashMap;
+
+use super::{
+    problem::{Place, Problem, Problems},
+    suggest::{closest, did_you_mean},
+    tree::{Node, Value},
+};
+
+/// Limits of one file: what one request may have to be matched against.
+pub const MAX_LIMITS: usize = 10_000;
+
+/// A field: where its name stands, and its value.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) name: &'static str,
+    pub(super) name_place: Place,
+    pub(super) node: Node,
+}
+
+/// The whole file.
+#[derive(Debug)]
+pub(super) struct PolicyFile {
+    pub(super) version: Option<Field>,
+    pub(super) domain: Option<Field>,
+    pub(super) slot_by: Option<Field>,
+    pub(super) limits: Option<Vec<LimitFile>>,
+}
+
+/// One entry of `limits`.
+#[derive(Debug)]
+pub(super) struct LimitFile {
+    pub(super) place: Place,
+    pub(super) name: Option<Field>,
+    pub(super) algorithm: Option<Field>,
+    pub(super) limit: Option<Field>,
+    pub(super) per: Option<Field>,
+    pub(super) key: Option<Field>,
+    pub(super) matches: Option<Field>,
+    pub(super) unit: Option<Field>,
+    pub(super) burst: Option<Field>,
+    pub(super) align: Option<Field>,
+    pub(super) max_delay: Option<Field>,
+    pub(super) if_missing: Option<Field>,
+}
+
+/// The fields that a mapping may have, and what to say about others.
+struct Schema {
+    owner: &'static str,
+    known: &'static [&'static str],
+    /// Fields of the format that this version cannot enforce: refused, since a limit that is configured and
+    /// silently not enforced is worse than none.
+    later: &'static [&'static str],
+    /// Other products' names for a field of ours.
+    synonyms: &'static [(&'static str, &'static str)],
+}
+
+const POLICY: Schema = Schema {
+    owner: "a policy",
+    known: &["version", "domain", "slot_by", "limits"],
+    later: &["tiers", "overrides", "enforcement", "on_store_failure", "headroom"],
+    synonyms: &[
+        ("rules", "limits"),
+        ("policies", "limits"),
+        ("rate_limits", "limits"),
+        ("namespace", "domain"),
+    ],
+};
+
+const LIMIT: Schema = Schema {
+    owner: "a limit",
+    known: &[
+        "name",
+        "algorithm",
+        "limit",
+        "per",
+        "key",
+        "match",
+        "unit",
+        "burst",
+        "align",
+        "max_delay",
+        "if_missing",
+    ],
+    later: &[
+        "shards",
+        "period",
+        "lease",
+        "on_lease_end",
+        "overdraft",
+        "enforcement",
+        "on_store_failure",
+        "headroom",
+        "tiers",
+        "overrides",
+    ],
+    synonyms: &[
+        ("window", "per"),
+        ("interval", "per"),
+        ("duration", "per"),
+        ("rate", "limit"),
+        ("amount", "limit"),
+        ("max", "limit"),
+        ("requests", "limit"),
+        ("type", "algorithm"),
+        ("by", "key"),
+        ("when", "match"),
+        ("capacity", "burst"),
+        ("id", "name"),
+    ],
+};
+
+impl PolicyFile {
+    /// Sorts the fields of the document; unknown, repeated and unsupported ones are problems.
+    pub(super) fn read(root: Node, problems: &mut Problems) -> Option<Self> {
+        if root.value == Value::Null {
+            problems.push(Problem::new(Place::START, "the file is empty").hint("begin with `version: 1`"));
+            return None;
+        }
+        let mut fields = Fields::read(root, &POLICY, problems)?;
+        let limits = fields.take("limits").and_then(|field| read_limits(field, problems));
+        if limits.is_none() && problems.is_empty() {
+            problems
+                .push(missing(fields.place, &POLICY, "limits").hint("add `limits:` with at least one limit"));
+        }
+        Some(Self {
+            version: fields.take("version"),
+            domain: fields.take("domain"),
+            slot_by: fields.take("slot_by"),
+            limits,
+        })
+    }
+}
+
+fn read_limits(field: Field, problems: &mut Problems) -> Option<Vec<LimitFile>> {
+    let place = field.node.place;
+    if matches!(field.node.value, Value::Map(_)) {
+        problems.push(field.must_be("a list").hint("begin each limit with `- name:`"));
+        return None;
+    }
+    let nodes = problems.note(field.into_list())?;
+    if nodes.is_empty() {
+        let hint = "add a limit; to let everything pass give one `limit: unlimited`";
+        problems.push(Problem::new(place, "`limits` is empty").hint(hint));
+        return None;
+    }
+    if let Some(excess) = nodes.get(MAX_LIMITS) {
+        let what = format!("a policy has at most {MAX_LIMITS} limits, and this one {}", nodes.len());
+        problems.push(
+            Problem::new(excess.place, what)
+                .hint("count by attributes in `key` instead of naming each value"),
+        );
+        return None;
+    }
+    Some(nodes.into_iter().filter_map(|node| LimitFile::read(node, problems)).collect())
+}
+
+impl LimitFile {
+    fn read(node: Node, problems: &mut Problems) -> Option<Self> {
+        let mut fields = Fields::read(node, &LIMIT, problems)?;
+        Some(Self {
+            place: fields.place,
+            name: fields.take("name"),
+            algorithm: fields.take("algorithm"),
+            limit: fields.take("limit"),
+            per: fields.take("per"),
+            key: fields.take("key"),
+            matches: fields.take("match"),
+            unit: fields.take("unit"),
+            burst: fields.take("burst"),
+            align: fields.take("align"),
+            max_delay: fields.take("max_delay"),
+            if_missing: fields.take("if_missing"),
+        })
+    }
+
+    /// Where the name stands, if it is this one.
+    pub(super) fn place_of_name(&self, name: &str) -> Option<Place> {
+        let field = self.name.as_ref()?;
+        (field.node.value == Value::Text(name.to_owned())).then_some(field.node.place)
+    }
+
+    /// A field that a limit cannot do without.
+    pub(super) fn require(&self, field: Option<&Field>, name: &str, hint: &str) -> Result<Field, Problem> {
+        field.cloned().ok_or_else(|| missing(self.place, &LIMIT, name).hint(hint))
+    }
+}
+
+fn missing(place: Place, schema: &Schema, name: &str) -> Problem {
+    Problem::new(Place { length: 1, ..place }, format!("{} needs the field `{name}`", schema.owner))
+}
+
+/// The known fields of one mapping.
+struct Fields {
+    place: Place,
+    fields: HashMap<&'static str, Field>,
+}
+
+impl Fields {
+    fn read(node: Node, schema: &Schema, problems: &mut Problems) -> Option<Self> {
+        let place = node.place;
+        let Value::Map(entries) = node.value else {
+            let what = format!("{} must be a mapping of fields, not {}", schema.owner, describe(&node.value));
+            problems.push(Problem::new(place, what));
+            return None;
+        };
+        let mut fields: HashMap<&'static str, Field> = HashMap::new();
+        let mut meant: Vec<Field> = Vec::new();
+        for (key, node) in entries {
+            let name_place = key.place;
+            match schema.field(&key) {
+                Err(stray) => {
+                    problems.push(stray.problem);
+                    meant.extend(stray.meant.map(|name| Field { name, name_place, node }));
+                }
+                Ok(name) => match fields.get(name) {
+                    Some(first) => problems.push(repeated(name, name_place, first.name_place)),
+                    None => drop(fields.insert(name, Field { name, name_place, node })),
+                },
+            }
+        }
+        // A misspelt field stands for the one that was meant, so that nobody is told that it is missing as well.
+        for field in meant {
+            fields.entry(field.name).or_insert(field);
+        }
+        Some(Self { place, fields })
+    }
+
+    fn take(&mut self, name: &str) -> Option<Field> {
+        self.fields.remove(name)
+    }
+}
+
+pub(super) fn repeated(name: &str, place: Place, first: Place) -> Problem {
+    Problem::new(place, format!("`{}` is given twice", shown(name)))
+        .hint(format!("remove one; the first is in line {}", first.line))
+}
+
+/// A field's name that is none, and the field that was probably meant.
+struct Stray {
+    problem: Problem,
+    meant: Option<&'static str>,
+}
+
+impl Schema {
+    fn field(&self, key: &Node) -> Result<&'static str, Stray> {
+        let stray =
+            |what, hint, meant| Stray { problem: Problem::new(key.place, what).maybe_hint(hint), meant };
+        let Value::Text(name) = &key.value else {
+            let what = format!("a field's name must be a word, not {}", describe(&key.value));
+            return Err(stray(what, None, None));
+        };
+        if let Some(known) = self.known.iter().find(|known| *known == name) {
+            return Ok(known);
+        }
+        if self.later.contains(&name.as_str()) {
+            let hint = "remove it: a policy never promises what is not enforced";
+            return Err(stray(
+                format!("`{name}` is not supported in this version"),
+                Some(hint.to_owned()),
+                None,
+            ));
+        }
+        let synonym = self.synonyms.iter().find(|(theirs, _)| theirs == name).map(|(_, ours)| *ours);
+        let meant = synonym.or_else(|| closest(name, self.known.iter().copied()));
+        let hint = meant
+            .map_or_else(|| format!("the fields of {} are {}", self.owner, list(self.known)), did_you_mean);
+        Err(stray(format!("{} has no field `{}`", self.owner, shown(name)), Some(hint), meant))
+    }
+}
+
+/// The words in backticks, with commas.
+pub(super) fn list(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A text from the file as a message may show it: short, and without control characters.
+pub(super) fn shown(text: &str) -> String {
+    const MAX_SHOWN: usize = 60;
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    let dots = if short.len() < text.len() { "…" } else { "" };
+    format!("{}{dots}", printable(&short))
+}
+
+/// The text with its control characters escaped: a message is one line, whatever a file holds.
+pub(super) fn printable(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().collect() } else { String::from(c) };
+    text.chars().map(escape).collect()
+}
+
+/// A value in a message: "not a list", "not `true`".
+pub(super) fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(value) => format!("`{value}`"),
+        Value::Whole(value) => format!("`{value}`"),
+        Value::Negative => "a negative number".to_owned(),
+        Value::Float(_) => "a decimal number".to_owned(),
+        Value::Text(text) if text.is_empty() => "an empty text".to_owned(),
+        Value::Text(text) => format!("the text `{}`", shown(text)),
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
+    }
+}
+
+impl Field {
+    /// A problem with the value: it must be something else.
+    pub(super) fn must_be(&self, expected: &str) -> Problem {
+        if self.node.value == Value::Null {
+            return Problem::new(self.name_place, format!("`{}` has no value", self.name))
+                .hint(format!("give {expected}"));
+        }
+        let what = format!("`{}` must be {expected}, not {}", self.name, describe(&self.node.value));
+        Problem::new(self.node.place, what)
+    }
+
+    pub(super) fn into_list(self) -> Result<Vec<Node>, Problem> {
+        match self.node.value {
+            Value::List(nodes) => Ok(nodes),
+            Value::Text(ref text) if !text.is_empty() => {
+                let hint = format!("write `{}: [{}]`", self.name, shown(text));
+                Err(self.must_be("a list").hint(hint))
+            }
+            Value::Null => Err(self.must_be("a list").hint("give a list; an empty one is `[]`")),
+            _ => Err(self.must_be("a list")),
+        }
+    }
+
+    pub(super) fn text(&self, expected: &str) -> Result<&str, Problem> {
+        match &self.node.value {
+            Value::Text(text) => Ok(text),
+            other => Err(self.must_be(expected).maybe_hint(quoted_hint(other))),
+        }
+    }
+}
+
+/// For values that YAML reads as a number or a truth value where a text is wanted.
+pub(super) fn quoted_hint(value: &Value) -> Option<String> {
+    match value {
+        Value::Bool(value) => Some(format!("put it in quotes: `\"{value}\"`")),
+        Value::Whole(value) => Some(format!("put it in quotes: `\"{value}\"`")),
+        Value::Negative | Value::Float(_) => Some("put it in quotes".to_owned()),
+        _ => None,
+    }
+}
