@@ -11,6 +11,23 @@ use super::{
 /// Limits of one file: what one request may have to be matched against.
 pub const MAX_LIMITS: usize = 10_000;
 
+/// The fields of a policy.
+pub const POLICY_FIELDS: &[&str] = &["version", "domain", "slot_by", "limits"];
+/// The fields of a limit.
+pub const LIMIT_FIELDS: &[&str] = &[
+    "name",
+    "algorithm",
+    "limit",
+    "per",
+    "key",
+    "match",
+    "unit",
+    "burst",
+    "align",
+    "max_delay",
+    "if_missing",
+];
+
 /// A field: where its name stands, and its value.
 #[derive(Clone, Debug)]
 pub(super) struct Field {
@@ -58,7 +75,7 @@ struct Schema {
 
 const POLICY: Schema = Schema {
     owner: "a policy",
-    known: &["version", "domain", "slot_by", "limits"],
+    known: POLICY_FIELDS,
     later: &["tiers", "overrides", "enforcement", "on_store_failure", "headroom"],
     synonyms: &[
         ("rules", "limits"),
@@ -70,19 +87,7 @@ const POLICY: Schema = Schema {
 
 const LIMIT: Schema = Schema {
     owner: "a limit",
-    known: &[
-        "name",
-        "algorithm",
-        "limit",
-        "per",
-        "key",
-        "match",
-        "unit",
-        "burst",
-        "align",
-        "max_delay",
-        "if_missing",
-    ],
+    known: LIMIT_FIELDS,
     later: &[
         "shards",
         "period",

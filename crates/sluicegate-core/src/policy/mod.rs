@@ -15,7 +15,7 @@ mod resolve;
 mod suggest;
 mod tree;
 
-pub use file::MAX_LIMITS;
+pub use file::{LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
 pub use pattern::{Matcher, PatternError};
 pub use problem::{PolicyError, Problem};
 pub use resolve::{MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_NAME_LEN, MAX_PATTERN_LEN};

@@ -1,0 +1,126 @@
+//! The pages on policies and algorithms: their snippets load, their fields are all there, their numbers are true.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::{fs, path::Path, time::Duration};
+
+use sluicegate_core::{
+    Align, Micros, Policy, Question, Rule, State,
+    policy::{
+        LIMIT_FIELDS, MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_LIMITS, MAX_NAME_LEN, MAX_PATTERN_LEN, POLICY_FIELDS,
+    },
+};
+
+fn page(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The fenced blocks of a language, each with its line.
+fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
+    let fence = format!("```{language}");
+    let mut blocks = Vec::new();
+    let mut lines = text.lines().enumerate();
+    while let Some((number, line)) = lines.next() {
+        if line == fence {
+            let body = lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```");
+            blocks.push((number + 1, body.flat_map(|line| [line, "\n"]).collect()));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn every_policy_in_the_docs_loads() {
+    for name in ["reference/policy.md", "concepts/algorithms.md"] {
+        let blocks = blocks(&page(name), "yaml");
+        assert!(blocks.len() >= 4, "{name} has {} snippets", blocks.len());
+        for (line, block) in blocks {
+            let whole =
+                if block.starts_with("version:") { block } else { format!("version: 1\nlimits:\n{block}") };
+            if let Err(error) = Policy::parse(&whole) {
+                panic!("docs/{name}:{line}:\n{error}");
+            }
+        }
+    }
+}
+
+/// What is quoted as an answer to a mistake is the answer to the block before it.
+#[test]
+fn every_message_in_the_docs_is_what_the_reader_says() {
+    let page = page("reference/policy.md");
+    let (wrong, messages) = (blocks(&page, "yaml wrong"), blocks(&page, "text"));
+    assert!(!wrong.is_empty());
+    assert_eq!(wrong.len(), messages.len());
+    for ((line, block), (_, message)) in wrong.into_iter().zip(messages) {
+        let error = Policy::parse(&block).expect_err("a mistake");
+        assert_eq!(format!("{error}\n"), message, "docs/reference/policy.md:{line}");
+    }
+}
+
+#[test]
+fn every_field_and_bound_is_on_the_reference_page() {
+    let page = page("reference/policy.md");
+    for field in POLICY_FIELDS.iter().chain(LIMIT_FIELDS) {
+        assert!(page.contains(&format!("| `{field}` |")), "`{field}` has no row");
+    }
+    let bounds = [MAX_LIMITS, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
+    for bound in bounds {
+        assert!(page.contains(&grouped(bound)), "{bound} is not named");
+    }
+}
+
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let groups: Vec<_> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
+    groups.join(",")
+}
+
+/// Where the most impatient caller begins: just before a minute ends.
+const START_MS: u64 = 1_800_000_000_000 + 59_990;
+const STEP_MS: u64 = 10;
+const SPAN_MS: u64 = 2 * 3_600_000;
+
+/// When each of one caller's requests passes, in ms, if it asks as often as it can for two hours.
+fn passes(rule: &Rule) -> Vec<u64> {
+    let mut stored: Option<State> = None;
+    let mut passes = Vec::new();
+    for at_ms in (START_MS..START_MS + SPAN_MS).step_by(usize::try_from(STEP_MS).unwrap()) {
+        let question = Question { rule, key: b"alice", cost: 1, now: Micros::new(at_ms * 1_000) };
+        let mut state = question.roll(stored.clone()).unwrap();
+        while question.admits(&state) {
+            state = question.charge(state);
+            let delay = question.report(&state, true).delay;
+            passes.push(at_ms + u64::try_from(delay.as_millis()).unwrap());
+            stored = Some(state.clone());
+        }
+    }
+    passes
+}
+
+/// The most that passes within any interval of this length.
+fn most_within(passes: &[u64], length_ms: u64) -> usize {
+    let ends = |start: &u64| passes.partition_point(|pass| *pass < start + length_ms);
+    passes.iter().enumerate().map(|(index, start)| ends(start) - index).max().unwrap_or_default()
+}
+
+/// The table of worst cases is computed again, so that nobody plans with a number that was true once.
+#[test]
+fn the_worst_cases_on_the_algorithms_page_are_what_happens() {
+    let minute = Duration::from_secs(60);
+    let rules = [
+        ("`fixed_window`", Rule::fixed_window(100, minute, Align::Epoch)),
+        ("`sliding_counter`", Rule::sliding_counter(100, minute)),
+        ("`sliding_log`", Rule::sliding_log(100, minute)),
+        ("`token_bucket`, `gcra`", Rule::token_bucket(100, minute, 100)),
+        ("the same, `burst: 10`", Rule::gcra(100, minute, 10)),
+        ("`leaky_bucket`", Rule::leaky_bucket(100, minute, Duration::from_secs(10))),
+    ];
+    let page = page("concepts/algorithms.md");
+    for (name, rule) in rules {
+        let passes = passes(&rule.unwrap());
+        let [second, minute, hour] = [1_000, 60_000, 3_600_000].map(|length| most_within(&passes, length));
+        let row = format!("| {name} | {second} | {minute} | {hour} |");
+        assert!(page.contains(&row), "expected the row\n{row}");
+    }
+}
