@@ -7,7 +7,7 @@ use tracing_subscriber::EnvFilter;
 
 /// What is logged, and how.
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub(super) struct Logging {
     /// What to log: a level, or levels per module such as `info,sluicegate_server=debug`.
     #[arg(long, global = true, env = "SLUICEGATE_LOG", default_value = "info", value_name = "FILTER")]
     log: EnvFilter,
@@ -23,7 +23,7 @@ enum Format {
 }
 
 /// Sets up logging for this process; in a process that has it already, nothing changes.
-pub(super) fn start(args: &Args) {
+pub(super) fn start(args: &Logging) {
     let lines = tracing_subscriber::fmt().with_env_filter(args.log.clone()).with_writer(stderr);
     let started = match args.log_format {
         Format::Text => lines.try_init(),

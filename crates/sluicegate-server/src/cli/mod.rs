@@ -6,13 +6,14 @@ use clap::{Parser, Subcommand};
 
 mod logging;
 mod serve;
+mod sources;
 
 /// Rate limits as one atomic decision.
 #[derive(Debug, Parser)]
 #[command(name = "sluicegate", version, about, propagate_version = true)]
 pub struct Cli {
     #[command(flatten)]
-    logging: logging::Args,
+    logging: logging::Logging,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -76,8 +77,26 @@ impl Failure {
     }
 }
 
-/// An error with its causes, as one line.
-pub fn with_causes(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(error.source(), |error| error.source());
-    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_twin() {
+        let mut command = Cli::command();
+        command.build();
+        let commands = std::iter::once(&command).chain(command.get_subcommands());
+        for flag in commands.flat_map(Command::get_opts) {
+            let name = flag.get_long().unwrap_or_default();
+            let twin = format!("SLUICEGATE_{}", name.replace('-', "_").to_uppercase());
+            assert_eq!(flag.get_env().and_then(|twin| twin.to_str()), Some(twin.as_str()), "--{name}");
+        }
+    }
 }

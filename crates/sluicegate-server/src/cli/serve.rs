@@ -14,12 +14,17 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 
-use super::{Failure, with_causes};
-use crate::http::{self, Door};
+use super::{Failure, sources::Sources};
+use crate::{
+    causes::with_causes,
+    http::{self, Door, DoorConfig, Families, HeaderStyle, Reset},
+};
 
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    #[command(flatten)]
+    sources: Sources,
     /// Where the HTTP door listens; port 0 takes a free one.
     #[arg(long, env = "SLUICEGATE_HTTP", default_value = "127.0.0.1:8080", value_name = "ADDR")]
     http: SocketAddr,
@@ -29,6 +34,12 @@ pub(super) struct Args {
     /// How long to go on serving after a stop signal turned `/readyz` red, in ms, so that load balancers notice.
     #[arg(long, env = "SLUICEGATE_DRAIN_MS", default_value = "0", value_name = "MS")]
     drain_ms: u32,
+    /// Families of rate limit headers to send: `ietf`, `x-ratelimit`, both with a comma, or `none`.
+    #[arg(long, env = "SLUICEGATE_HEADERS", default_value = "ietf,x-ratelimit", value_name = "FAMILIES")]
+    headers: Families,
+    /// What `X-RateLimit-Reset` counts: seconds since the epoch, or from now.
+    #[arg(long, env = "SLUICEGATE_RESET", default_value = "epoch")]
+    reset: Reset,
 }
 
 /// Serves until SIGTERM or SIGINT; requests in flight are answered before the process ends.
@@ -41,6 +52,8 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
+    let style = HeaderStyle { families: args.headers, reset: args.reset };
+    let door = Door::new(args.sources.open()?, DoorConfig { headers: style, ..DoorConfig::default() });
     let listener = TcpListener::bind(args.http).await.map_err(|error| {
         Failure::undecided(format!("cannot listen on `{}`: {error}", args.http))
             .hint("another process may hold the port; `--http 127.0.0.1:0` takes a free one")
@@ -51,7 +64,7 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
         max_connections: args.max_connections,
         drain: Duration::from_millis(args.drain_ms.into()),
     };
-    http::serve(listener, Arc::new(Door::new()), config, stop).await;
+    http::serve(listener, Arc::new(door), config, stop).await;
     Ok(ExitCode::SUCCESS)
 }
 

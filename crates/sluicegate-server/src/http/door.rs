@@ -1,24 +1,98 @@
 //! The door: which path is answered how.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use hyper::{Method, Request, StatusCode, body::Incoming};
-
-use super::{
-    answer::{Answer, JSON, answer},
-    problem::Problem,
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
-/// Answers requests.
-#[derive(Debug, Default)]
-pub struct Door {
+use futures_util::future::join_all;
+use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming, http::request::Parts};
+use sluicegate::{Clock, Store, Verb, core::policy::AskError};
+
+use super::{
+    answer::{Answer, JSON, PROBLEM_JSON, answer},
+    body, decision,
+    headers::{self, HeaderStyle},
+    problem::{Problem, shortened},
+    request::{Ask, Batch},
+};
+use crate::domains::{DEFAULT_DOMAIN, Domains, Outcome, RequestError};
+
+/// The most bytes of one request's body.
+const MAX_BODY_LEN: usize = 64 * 1024;
+/// The most bytes of a batch's body: about 1 KiB for each of a thousand requests.
+const MAX_BATCH_LEN: usize = 1024 * 1024;
+/// The usual length of a decision's body, in bytes, with one limit.
+const USUAL_BODY_LEN: usize = 512;
+
+/// What an operator chooses about answers.
+#[derive(Clone, Copy, Debug)]
+pub struct DoorConfig {
+    /// Which headers a decision is told in.
+    pub headers: HeaderStyle,
+    /// How long a client may take to send a body; then it is answered 408.
+    pub body_timeout: Duration,
+}
+
+impl Default for DoorConfig {
+    fn default() -> Self {
+        Self { headers: HeaderStyle::default(), body_timeout: Duration::from_secs(30) }
+    }
+}
+
+/// What a request is after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Decide(Decide),
+    Read(Page),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decide {
+    Take,
+    Peek,
+    Batch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Page {
+    Livez,
+    Readyz,
+    OpenApi,
+}
+
+impl Target {
+    fn of(head: &Parts) -> Result<Self, Problem> {
+        let target = match head.uri.path() {
+            "/v1/take" => Self::Decide(Decide::Take),
+            "/v1/peek" => Self::Decide(Decide::Peek),
+            "/v1/batch" => Self::Decide(Decide::Batch),
+            "/livez" => Self::Read(Page::Livez),
+            "/readyz" => Self::Read(Page::Readyz),
+            "/openapi.json" => Self::Read(Page::OpenApi),
+            _ => return Err(Problem::not_found()),
+        };
+        match (target, &head.method) {
+            (Self::Decide(_), &Method::POST) => body::check_media_type(&head.headers).map(|()| target),
+            (Self::Decide(_), _) => Err(Problem::wrong_method("POST")),
+            (Self::Read(_), &Method::GET | &Method::HEAD) => Ok(target),
+            (Self::Read(_), _) => Err(Problem::wrong_method("GET, HEAD")),
+        }
+    }
+}
+
+/// Answers requests over HTTP.
+#[derive(Debug)]
+pub struct Door<S, C> {
+    domains: Domains<S, C>,
+    config: DoorConfig,
     stopping: AtomicBool,
 }
 
-impl Door {
+impl<S: Store, C: Clock> Door<S, C> {
     /// A door that is ready.
-    pub fn new() -> Self {
-        Self::default()
+    pub fn new(domains: Domains<S, C>, config: DoorConfig) -> Self {
+        Self { domains, config, stopping: AtomicBool::new(false) }
     }
 
     /// From here on `/readyz` answers 503; everything else goes on.
@@ -27,16 +101,94 @@ impl Door {
     }
 
     /// Answers one request.
-    pub fn serve(&self, request: &Request<Incoming>) -> Answer {
-        self.route(request).unwrap_or_else(|problem| problem.answer())
+    pub async fn serve(&self, request: Request<Incoming>) -> Answer {
+        let (head, body) = request.into_parts();
+        match Target::of(&head) {
+            Ok(Target::Decide(verb)) => {
+                let decided = self.decisions(verb, &head.headers, body).await;
+                decided.unwrap_or_else(|problem| problem.answer())
+            }
+            Ok(Target::Read(page)) => {
+                body::discard(body, self.config.body_timeout).await;
+                self.page(page)
+            }
+            Err(problem) => {
+                body::discard(body, self.config.body_timeout).await;
+                problem.answer()
+            }
+        }
     }
 
-    fn route(&self, request: &Request<Incoming>) -> Result<Answer, Problem> {
-        match request.uri().path() {
-            "/livez" => read_only(request.method(), || answer(StatusCode::OK, JSON, r#"{"status":"live"}"#)),
-            "/readyz" => read_only(request.method(), || self.readiness()),
-            _ => Err(Problem::not_found()),
+    async fn decisions(&self, verb: Decide, headers: &HeaderMap, body: Incoming) -> Result<Answer, Problem> {
+        let max_len = if verb == Decide::Batch { MAX_BATCH_LEN } else { MAX_BODY_LEN };
+        let expected = body::Expected { max_len, within: self.config.body_timeout };
+        let json = body::read(headers, body, expected).await?;
+        match verb {
+            Decide::Take => self.take(&json).await,
+            Decide::Peek => self.peek(&json).await,
+            Decide::Batch => self.batch(&json).await,
         }
+    }
+
+    fn page(&self, page: Page) -> Answer {
+        match page {
+            Page::Livez => answer(StatusCode::OK, JSON, r#"{"status":"live"}"#),
+            Page::Readyz => self.readiness(),
+            Page::OpenApi => answer(StatusCode::OK, JSON, super::OPENAPI),
+        }
+    }
+
+    async fn take(&self, json: &[u8]) -> Result<Answer, Problem> {
+        let outcome = self.decide(&Ask::read(json)?).await?;
+        Ok(self.tell(&outcome, decision::status(&outcome.verdict)))
+    }
+
+    async fn peek(&self, json: &[u8]) -> Result<Answer, Problem> {
+        let ask = Ask { dry_run: true, ..Ask::read(json)? };
+        let outcome = self.decide(&ask).await?;
+        Ok(self.tell(&outcome, StatusCode::OK))
+    }
+
+    /// All requests of a batch are on their way at once, so that a store over a network answers them in one go.
+    async fn batch(&self, json: &[u8]) -> Result<Answer, Problem> {
+        let batch = Batch::read(json)?;
+        let results = join_all(batch.items().map(|item| self.batch_item(item))).await;
+        let mut body = Vec::with_capacity(16 + results.iter().map(|result| result.len() + 1).sum::<usize>());
+        body.extend_from_slice(br#"{"results":["#);
+        for (index, result) in results.iter().enumerate() {
+            if index > 0 {
+                body.push(b',');
+            }
+            body.extend_from_slice(result);
+        }
+        body.extend_from_slice(b"]}");
+        Ok(answer(StatusCode::OK, JSON, body))
+    }
+
+    /// The body that `/v1/take` would answer to one request of a batch.
+    async fn batch_item(&self, item: &[u8]) -> Vec<u8> {
+        match self.batch_outcome(item).await {
+            Ok(outcome) => decision_body(&outcome, decision::status(&outcome.verdict)),
+            Err(problem) => problem.body(),
+        }
+    }
+
+    async fn batch_outcome(&self, item: &[u8]) -> Result<Outcome<'_>, Problem> {
+        self.decide(&Ask::read(item)?).await
+    }
+
+    async fn decide(&self, ask: &Ask<'_>) -> Result<Outcome<'_>, Problem> {
+        let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
+        let verb = if ask.dry_run { Verb::Peek } else { Verb::Take };
+        let decided = self.domains.decide(domain, verb, &ask.attributes, &ask.costs).await;
+        decided.map_err(|error| malformed(&error))
+    }
+
+    fn tell(&self, outcome: &Outcome<'_>, status: StatusCode) -> Answer {
+        let media_type = if status == StatusCode::OK { JSON } else { PROBLEM_JSON };
+        let mut answer = answer(status, media_type, decision_body(outcome, status));
+        headers::add(answer.headers_mut(), outcome, status, self.config.headers);
+        answer
     }
 
     fn readiness(&self) -> Answer {
@@ -47,9 +199,17 @@ impl Door {
     }
 }
 
-fn read_only(method: &Method, answer: impl FnOnce() -> Answer) -> Result<Answer, Problem> {
-    match *method {
-        Method::GET | Method::HEAD => Ok(answer()),
-        _ => Err(Problem::wrong_method("GET, HEAD")),
-    }
+fn decision_body(outcome: &Outcome<'_>, status: StatusCode) -> Vec<u8> {
+    let mut body = Vec::with_capacity(USUAL_BODY_LEN);
+    decision::write(&mut body, outcome, status);
+    body
+}
+
+fn malformed(error: &RequestError) -> Problem {
+    let place = match error {
+        RequestError::UnknownDomain(_) => "/domain",
+        RequestError::Ask(AskError::UnknownUnit { .. }) => "/cost",
+        RequestError::Ask(_) => "/attributes",
+    };
+    Problem::malformed(shortened(error.to_string())).at(place)
 }

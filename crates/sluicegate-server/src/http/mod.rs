@@ -1,9 +1,18 @@
 //! The HTTP door: wire bytes to asks, decisions to wire bytes, and nothing else.
 
 mod answer;
+mod body;
+mod decision;
 mod door;
+mod headers;
+mod linger;
 mod problem;
+mod request;
 mod server;
 
-pub use door::Door;
+pub use door::{Door, DoorConfig};
+pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
 pub use server::{Config, serve};
+
+/// The description of this door (`OpenAPI` 3.1), which the tests hold against it.
+pub const OPENAPI: &str = include_str!("openapi.json");

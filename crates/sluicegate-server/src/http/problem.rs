@@ -7,8 +7,14 @@ use hyper::{
     header::{ALLOW, HeaderValue},
 };
 use serde::Serialize;
+use serde_path_to_error::{Path, Segment};
 
 use super::answer::{Answer, PROBLEM_JSON, answer};
+
+/// The longest explanation, in bytes: errors quote what was sent, which may be long.
+const MAX_DETAIL_LEN: usize = 400;
+/// The longest name in a pointer, in bytes; the pointer to a longer one ends at its parent.
+const MAX_SEGMENT_LEN: usize = 128;
 
 /// What is wrong with a request.
 #[derive(Debug)]
@@ -34,6 +40,28 @@ impl Problem {
     /// A problem with a status of its own.
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { status, detail: detail.into(), pointer: None, allow: None }
+    }
+
+    /// A body that makes no sense.
+    pub(super) fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    /// A body that makes no sense at one place of it.
+    pub(super) fn malformed_at(path: &Path, error: &serde_json::Error) -> Self {
+        let pointer = pointer_to(path);
+        if pointer.is_empty() {
+            return Self::malformed(shortened(error.to_string()));
+        }
+        let place = pointer.trim_start_matches('/').replace('/', ".");
+        Self::malformed(shortened(format!("`{place}`: {error}"))).at(pointer)
+    }
+
+    /// Names the place.
+    #[must_use]
+    pub(super) fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.pointer = Some(pointer.into());
+        self
     }
 
     /// A request that names no path of the door's.
@@ -68,4 +96,33 @@ impl Problem {
         // Strings and one number always serialise.
         serde_json::to_vec(&body).unwrap_or_default()
     }
+}
+
+/// The path as a JSON pointer (RFC 6901).
+fn pointer_to(path: &Path) -> String {
+    let mut pointer = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => {
+                pointer.push('/');
+                pointer.push_str(&index.to_string());
+            }
+            Segment::Map { key } if key.len() <= MAX_SEGMENT_LEN => {
+                pointer.push('/');
+                pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
+            }
+            _ => break,
+        }
+    }
+    pointer
+}
+
+/// A text of bounded length.
+pub(super) fn shortened(mut text: String) -> String {
+    if text.len() > MAX_DETAIL_LEN {
+        let whole = (0..=MAX_DETAIL_LEN).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(whole.unwrap_or(0));
+        text.push('…');
+    }
+    text
 }

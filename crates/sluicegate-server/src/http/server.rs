@@ -13,7 +13,8 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::door::Door;
+use super::{door::Door, linger::Lingering};
+use sluicegate::{Clock, Store};
 
 /// How long a client may take to send the head of a request, an idle connection included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -34,7 +35,15 @@ pub struct Config {
 }
 
 /// Serves until `stop` ends, then turns unready, goes on for `config.drain`, finishes what is in flight and returns.
-pub async fn serve(listener: TcpListener, door: Arc<Door>, config: Config, stop: impl Future<Output = ()>) {
+pub async fn serve<S, C>(
+    listener: TcpListener,
+    door: Arc<Door<S, C>>,
+    config: Config,
+    stop: impl Future<Output = ()>,
+) where
+    S: Store + 'static,
+    C: Clock + 'static,
+{
     let connections = Connections::new(&door, config.max_connections);
     let mut until = pin!(async {
         stop.await;
@@ -53,22 +62,21 @@ pub async fn serve(listener: TcpListener, door: Arc<Door>, config: Config, stop:
 }
 
 /// The open connections.
-struct Connections {
-    door: Arc<Door>,
+struct Connections<S, C> {
+    door: Arc<Door<S, C>>,
     protocol: http1::Builder,
     room: Arc<Semaphore>,
     graceful: GracefulShutdown,
 }
 
-impl Connections {
-    fn new(door: &Arc<Door>, max_connections: u32) -> Self {
+impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
+    fn new(door: &Arc<Door<S, C>>, max_connections: u32) -> Self {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_LEN)
-            .half_close(true)
-            .pipeline_flush(true);
+            .half_close(true);
         let room = usize::try_from(max_connections).unwrap_or(Semaphore::MAX_PERMITS).max(1);
         Self {
             door: Arc::clone(door),
@@ -101,9 +109,9 @@ impl Connections {
         let door = Arc::clone(&self.door);
         let service = service_fn(move |request: Request<Incoming>| {
             let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.serve(&request)) }
+            async move { Ok::<_, Infallible>(door.serve(request).await) }
         });
-        let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
+        let connection = self.protocol.serve_connection(TokioIo::new(Lingering::new(stream)), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

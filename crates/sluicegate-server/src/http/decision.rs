@@ -1,0 +1,183 @@
+//! Bodies of decisions: a verdict to JSON.
+
+use std::{fmt, time::Duration};
+
+use hyper::StatusCode;
+use serde::{Serialize, Serializer};
+use sluicegate::{LimitVerdict, Verdict, core::Retry};
+
+use crate::domains::{DecidedBy, Outcome};
+
+/// The problem type of a refusal, of draft-ietf-httpapi-ratelimit-headers-10, section 5.
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+
+/// The status of a decision: 200 passes, 429 passes later, 403 never passes.
+pub(super) fn status(verdict: &Verdict<'_>) -> StatusCode {
+    match (verdict.allowed, verdict.retry()) {
+        (true, _) => StatusCode::OK,
+        (false, Some(Retry::Never)) => StatusCode::FORBIDDEN,
+        (false, _) => StatusCode::TOO_MANY_REQUESTS,
+    }
+}
+
+/// Appends a decision that is answered with `status`. One that is not 200 is also a problem (RFC 9457).
+pub(super) fn write(json: &mut Vec<u8>, outcome: &Outcome<'_>, status: StatusCode) {
+    let verdict = &outcome.verdict;
+    let refused = status != StatusCode::OK;
+    let body = Body {
+        r#type: refused.then_some(QUOTA_EXCEEDED),
+        title: refused.then(|| title(status)),
+        status: refused.then_some(status.as_u16()),
+        detail: refused.then_some(Detail(verdict)),
+        violated_policies: refused.then_some(Violated(verdict)),
+        allowed: verdict.allowed,
+        binding: verdict.binding_limit().map(|limit| limit.name),
+        retry_after_ms: RetryMs(verdict.retry()),
+        delay_ms: ceil_ms(verdict.delay()),
+        degraded: outcome.decided_by == DecidedBy::Fallback,
+        decided_by: decider(outcome.decided_by),
+        limits: Limits(outcome),
+    };
+    // A vector takes all that is written, and every field serialises.
+    let _ = serde_json::to_writer(json, &body);
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<Detail<'a>>,
+    #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
+    violated_policies: Option<Violated<'a>>,
+    allowed: bool,
+    binding: Option<&'a str>,
+    retry_after_ms: RetryMs,
+    delay_ms: u64,
+    degraded: bool,
+    decided_by: &'static str,
+    limits: Limits<'a>,
+}
+
+#[derive(Serialize)]
+struct LimitBody<'a> {
+    name: &'a str,
+    algorithm: &'static str,
+    unit: &'a str,
+    cost: u64,
+    allowed: bool,
+    decided_by: &'static str,
+    limit: Amount,
+    remaining: Option<u64>,
+    window_ms: u64,
+    reset_after_ms: Option<u64>,
+    retry_after_ms: RetryMs,
+}
+
+impl<'a> LimitBody<'a> {
+    fn new(limit: &'a LimitVerdict<'a>, decided_by: DecidedBy) -> Self {
+        let decision = &limit.decision;
+        // Without the store nobody knows what was used, so nothing is claimed about it.
+        let known = decided_by == DecidedBy::Store || decision.limit.is_none();
+        Self {
+            name: limit.name,
+            algorithm: limit.algorithm.name(),
+            unit: limit.unit,
+            cost: limit.cost,
+            allowed: decision.allowed,
+            decided_by: decider(decided_by),
+            limit: Amount(decision.limit),
+            remaining: decision.remaining,
+            window_ms: ceil_ms(limit.window),
+            reset_after_ms: known.then(|| ceil_ms(decision.reset_after)),
+            retry_after_ms: RetryMs(decision.retry),
+        }
+    }
+}
+
+/// The list of limits, written without being collected first.
+struct Limits<'a>(&'a Outcome<'a>);
+
+impl Serialize for Limits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Outcome { verdict, decided_by } = self.0;
+        serializer.collect_seq(verdict.limits.iter().map(|limit| LimitBody::new(limit, *decided_by)))
+    }
+}
+
+/// The names of the limits that refuse.
+struct Violated<'a>(&'a Verdict<'a>);
+
+impl Serialize for Violated<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let refusing = self.0.limits.iter().filter(|limit| !limit.decision.allowed);
+        serializer.collect_seq(refusing.map(|limit| limit.name))
+    }
+}
+
+/// An amount, or `"unlimited"`.
+struct Amount(Option<u64>);
+
+impl Serialize for Amount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(amount) => serializer.serialize_u64(amount),
+            None => serializer.serialize_str("unlimited"),
+        }
+    }
+}
+
+/// Milliseconds, `null` or `"never"`.
+struct RetryMs(Option<Retry>);
+
+impl Serialize for RetryMs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Some(Retry::After(wait)) => serializer.serialize_u64(ceil_ms(wait)),
+            Some(Retry::Never) => serializer.serialize_str("never"),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
+/// What a person is told about a refusal.
+struct Detail<'a>(&'a Verdict<'a>);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(limit) = self.0.binding_limit() else { return Ok(()) };
+        let LimitVerdict { name, cost, unit, .. } = limit;
+        match self.0.retry() {
+            Some(Retry::After(wait)) => {
+                write!(f, "limit `{name}` has no room for {cost} {unit}; retry in {} ms", ceil_ms(wait))
+            }
+            _ => write!(f, "limit `{name}` can never admit {cost} {unit} at once"),
+        }
+    }
+}
+
+impl Serialize for Detail<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fn title(status: StatusCode) -> &'static str {
+    if status == StatusCode::FORBIDDEN { "request can never pass" } else { "limit reached" }
+}
+
+fn decider(decided_by: DecidedBy) -> &'static str {
+    match decided_by {
+        DecidedBy::Store => "store",
+        DecidedBy::Fallback => "fallback",
+    }
+}
+
+/// Whole milliseconds, rounded up.
+fn ceil_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,201 @@
+//! Response headers of a decision: `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10, as
+//! structured fields of RFC 9651), the older `X-RateLimit-…`, and `Retry-After`.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use hyper::{
+    HeaderMap, StatusCode,
+    header::{HeaderName, HeaderValue, RETRY_AFTER},
+};
+use sluicegate::{
+    LimitVerdict,
+    core::{Micros, Retry},
+};
+
+use crate::domains::{DecidedBy, Outcome};
+
+/// The largest integer of a structured field.
+const MAX_INTEGER: u64 = 999_999_999_999_999;
+
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const X_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const X_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// Which headers a decision is told in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderStyle {
+    /// The families.
+    pub families: Families,
+    /// What `X-RateLimit-Reset` counts.
+    pub reset: Reset,
+}
+
+impl Default for HeaderStyle {
+    fn default() -> Self {
+        Self { families: Families { ietf: true, x_ratelimit: true }, reset: Reset::Epoch }
+    }
+}
+
+/// Families of headers, each on or off. `Retry-After` is sent with every 429.
+///
+/// ```
+/// use sluicegate_server::http::Families;
+/// assert_eq!("ietf".parse(), Ok(Families { ietf: true, x_ratelimit: false }));
+/// assert_eq!("none".parse(), Ok(Families { ietf: false, x_ratelimit: false }));
+/// assert!("iefs".parse::<Families>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Families {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub ietf: bool,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub x_ratelimit: bool,
+}
+
+/// A family of headers that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no family of headers: `ietf`, `x-ratelimit`, both with a comma, or `none`")]
+pub struct UnknownFamily(String);
+
+impl FromStr for Families {
+    type Err = UnknownFamily;
+
+    fn from_str(text: &str) -> Result<Self, UnknownFamily> {
+        let mut families = Self { ietf: false, x_ratelimit: false };
+        if text == "none" {
+            return Ok(families);
+        }
+        for name in text.split(',') {
+            match name.trim() {
+                "ietf" => families.ietf = true,
+                "x-ratelimit" => families.x_ratelimit = true,
+                other => return Err(UnknownFamily(other.to_owned())),
+            }
+        }
+        Ok(families)
+    }
+}
+
+impl fmt::Display for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (self.ietf, self.x_ratelimit) {
+            (true, true) => "ietf,x-ratelimit",
+            (true, false) => "ietf",
+            (false, true) => "x-ratelimit",
+            (false, false) => "none",
+        })
+    }
+}
+
+/// What `X-RateLimit-Reset` counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Reset {
+    /// Seconds since 1970-01-01T00:00:00Z.
+    Epoch,
+    /// Seconds from now.
+    Delta,
+}
+
+/// Adds the headers of a decision that is answered with `status`.
+pub(super) fn add(headers: &mut HeaderMap, outcome: &Outcome<'_>, status: StatusCode, style: HeaderStyle) {
+    if style.families.ietf {
+        add_list(headers, RATELIMIT_POLICY, outcome, push_policy);
+        if outcome.decided_by == DecidedBy::Store {
+            add_list(headers, RATELIMIT, outcome, push_service_limit);
+        }
+    }
+    if style.families.x_ratelimit
+        && let Some(limit) = outcome.verdict.binding_limit()
+    {
+        add_binding(headers, limit, outcome.verdict.decided_at, style.reset);
+    }
+    if status == StatusCode::TOO_MANY_REQUESTS
+        && let Some(Retry::After(wait)) = outcome.verdict.retry()
+    {
+        headers.insert(RETRY_AFTER, HeaderValue::from(retry_s(wait)));
+    }
+}
+
+/// Adds a list with one member for each bounded limit, unless it is empty.
+fn add_list(
+    headers: &mut HeaderMap,
+    name: HeaderName,
+    outcome: &Outcome<'_>,
+    push: impl Fn(&mut Vec<u8>, &LimitVerdict<'_>, u64),
+) {
+    let mut list = Vec::with_capacity(64);
+    for limit in &outcome.verdict.limits {
+        let Some(amount) = limit.decision.limit else { continue };
+        if !list.is_empty() {
+            list.extend_from_slice(b", ");
+        }
+        // Names of limits are `[a-z0-9-]`: nothing in them needs an escape.
+        list.push(b'"');
+        list.extend_from_slice(limit.name.as_bytes());
+        list.push(b'"');
+        push(&mut list, limit, amount);
+    }
+    if !list.is_empty()
+        && let Ok(value) = HeaderValue::from_maybe_shared(hyper::body::Bytes::from(list))
+    {
+        headers.insert(name, value);
+    }
+}
+
+/// `;q=100;w=60`; a window that is not whole seconds has no `w`.
+fn push_policy(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, amount: u64) {
+    push_parameter(list, b";q=", amount);
+    if limit.window.subsec_nanos() == 0 {
+        push_parameter(list, b";w=", limit.window.as_secs());
+    }
+}
+
+/// `;r=0;t=2`; a limit that can never admit the cost has no `t`.
+fn push_service_limit(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, _amount: u64) {
+    push_parameter(list, b";r=", limit.decision.remaining.unwrap_or_default());
+    match limit.decision.retry {
+        Some(Retry::After(wait)) => push_parameter(list, b";t=", retry_s(wait)),
+        Some(Retry::Never) => {}
+        None => push_parameter(list, b";t=", ceil_s(limit.decision.reset_after)),
+    }
+}
+
+fn push_parameter(list: &mut Vec<u8>, name: &[u8], value: u64) {
+    list.extend_from_slice(name);
+    list.extend_from_slice(itoa::Buffer::new().format(value.min(MAX_INTEGER)).as_bytes());
+}
+
+fn add_binding(headers: &mut HeaderMap, limit: &LimitVerdict<'_>, decided_at: Micros, reset: Reset) {
+    let (Some(amount), Some(remaining)) = (limit.decision.limit, limit.decision.remaining) else { return };
+    let reset_s = match reset {
+        Reset::Delta => ceil_s(limit.decision.reset_after),
+        Reset::Epoch => decided_at.plus(limit.decision.reset_after).as_u64().div_ceil(1_000_000),
+    };
+    headers.insert(X_LIMIT, HeaderValue::from(amount));
+    headers.insert(X_REMAINING, HeaderValue::from(remaining));
+    headers.insert(X_RESET, HeaderValue::from(reset_s));
+}
+
+/// Whole seconds to wait, at least 1: a client that is told 0 would come back at once.
+fn retry_s(wait: Duration) -> u64 {
+    ceil_s(wait).max(1)
+}
+
+fn ceil_s(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_beyond_fifteen_digits_are_clamped_to_what_the_format_allows() {
+        let mut list = Vec::new();
+        push_parameter(&mut list, b";q=", MAX_INTEGER);
+        push_parameter(&mut list, b";r=", u64::MAX);
+        assert_eq!(list, b";q=999999999999999;r=999999999999999");
+    }
+}

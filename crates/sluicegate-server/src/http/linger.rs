@@ -1,0 +1,98 @@
+//! Closing a connection so that the last answer arrives.
+//!
+//! A socket that is closed while bytes wait in it to be read resets the connection, and a reset throws away what
+//! the client has not read yet: a client that sends a head of 20 KiB in one go would never see the 431. So before
+//! the end, what is still coming is read and dropped, for a while.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::TcpStream,
+    time::{Sleep, sleep},
+};
+
+/// How long a client may go on sending to a connection that is at its end.
+const LINGER: Duration = Duration::from_millis(500);
+/// The most bytes that are read and dropped.
+const MAX_DROPPED: usize = 1024 * 1024;
+
+/// A stream that reads what is left before it closes.
+#[derive(Debug)]
+pub(super) struct Lingering {
+    stream: TcpStream,
+    dropped: usize,
+    /// Set once there was something to drop: a connection without unread bytes closes at once.
+    until: Option<Pin<Box<Sleep>>>,
+}
+
+impl Lingering {
+    pub(super) fn new(stream: TcpStream) -> Self {
+        Self { stream, dropped: 0, until: None }
+    }
+
+    /// Reads and drops until the client ends, the time is over, or nothing was unread in the first place.
+    fn poll_drop_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let mut scratch = [0; 4096];
+        while self.dropped < MAX_DROPPED {
+            let mut buffer = ReadBuf::new(&mut scratch);
+            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {
+                    self.dropped += buffer.filled().len();
+                    self.until.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+                }
+                Poll::Ready(_) => return Poll::Ready(()),
+                Poll::Pending => {
+                    return self.until.as_mut().map_or(Poll::Ready(()), |until| until.as_mut().poll(context));
+                }
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+impl AsyncRead for Lingering {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Lingering {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
+        self.poll_drop_rest(context).map(Ok)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

@@ -1,0 +1,14 @@
+//! The HTTP door, over real sockets.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(clippy::needless_pass_by_value)]
+
+mod bad_input;
+mod concurrency;
+mod decisions;
+mod degraded;
+mod headers;
+mod lifecycle;
+mod openapi;
+mod process;
+mod support;
