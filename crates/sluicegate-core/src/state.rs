@@ -140,7 +140,7 @@ impl Question<'_> {
         paired!(self.rule, state, |machine, state| machine.charged_at(state, now), else _other => now)
     }
 
-    /// The rolled state after a part of an earlier charge came back.
+    /// The stored state (not rolled) after a part of an earlier charge came back.
     #[must_use]
     pub fn give_back(&self, state: State, back: GiveBack) -> State {
         paired!(self.rule, state, |machine, state| machine.give_back(state, back).into(), else other => other)

@@ -143,8 +143,9 @@ impl Machine for Bucket {
         state.time
     }
 
-    /// The part of what was held that has drained since is gone: a plain refund would let it pass twice. A queue
-    /// gives nothing back: others may stand behind the slot by now, and theirs must not be given away again.
+    /// The part of what was held that may have drained by `state.time` is gone: a plain refund would let it pass
+    /// twice. What drains after that drains from less. A queue gives nothing back: others may stand behind the slot
+    /// by now, and theirs must not be given away again.
     fn give_back(&self, mut state: State, back: super::GiveBack) -> State {
         let held_for = state.time.checked_sub(back.charged_at);
         if let (Shape::Burst { .. }, Some(held_for)) = (self.shape, held_for) {

@@ -52,8 +52,9 @@ pub trait Machine {
     /// The tick under which the cost just charged to `state` is counted: `now`, or later if the state is ahead.
     fn charged_at(&self, state: &Self::State, now: u64) -> u64;
 
-    /// The state, rolled to now, after a part of an earlier charge is given back: only the window or entry that was
-    /// charged. A charge that cannot be placed (its window is over, or a rebase moved it) gives nothing back.
+    /// The stored state after a part of an earlier charge is given back: only the window or entry that was charged.
+    /// No clock is needed, and the key's time stays. A charge that cannot be placed (its window is over, or a rebase
+    /// moved it) gives nothing back.
     fn give_back(&self, state: Self::State, back: GiveBack) -> Self::State;
 }
 

@@ -21,7 +21,7 @@ pub struct SlidingLog {
 pub struct Entry {
     /// The tick of admission.
     pub time: u64,
-    /// The cost, at least 1.
+    /// The cost; 0 only in the newest entry, if it was given back: the log's time does not run backwards.
     pub cost: u64,
 }
 
@@ -54,6 +54,7 @@ impl Machine for SlidingLog {
         for entry in state.entries.drain(..expired) {
             state.sum = state.sum.saturating_sub(entry.cost);
         }
+        state.entries.pop_if(|newest| newest.cost == 0 && newest.time <= at.now);
         Ok(state)
     }
 
@@ -105,7 +106,7 @@ impl Machine for SlidingLog {
     }
 
     fn reset_at(&self, state: &State) -> Option<u64> {
-        state.entries.last().map(|newest| self.leaves_at(newest))
+        state.entries.iter().rev().find(|entry| entry.cost > 0).map(|newest| self.leaves_at(newest))
     }
 
     fn charged_at(&self, state: &State, now: u64) -> u64 {
@@ -120,7 +121,7 @@ impl Machine for SlidingLog {
         let returned = back.unspent().min(entry.cost);
         entry.cost -= returned;
         state.sum = state.sum.saturating_sub(returned);
-        if entry.cost == 0 {
+        if entry.cost == 0 && at + 1 < state.entries.len() {
             state.entries.remove(at);
         }
         state
