@@ -414,7 +414,7 @@ fn check_delay(file: &LimitFile, max_delay: Duration, window: Duration) -> Resul
     match &file.max_delay {
         Some(field) if !whole_ticks => {
             let problem =
-                Problem::new(field.node.place, "`max_delay` must be whole seconds if `per` exceeds a day");
+                Problem::new(field.node.place, "`max_delay` must be whole seconds if `per` is a day or more");
             Err(problem.hint("round it, or shorten `per`"))
         }
         _ => Ok(()),
@@ -427,7 +427,7 @@ fn rule_problem(file: &LimitFile, error: &RuleError) -> Problem {
     let (field, what, hint) = match *error {
         RuleError::Window(_) => (&file.per, "`per` must be from 1ms to 3660d".to_owned(), None),
         RuleError::PartialTick { unit, .. } => {
-            let hint = "lengths above 10s count in whole milliseconds, above a day in whole seconds";
+            let hint = "lengths from 10s on count in whole milliseconds, from a day on in whole seconds";
             (&file.per, format!("`per` must be a whole number of {unit}"), Some(hint))
         }
         RuleError::DelayTooLong { max, .. } => {
