@@ -79,6 +79,17 @@ impl<S: Store + Clone, C: Clock + Clone> Domains<S, C> {
 }
 
 impl<S: Store, C: Clock> Domains<S, C> {
+    /// The limiter of a domain, for callers that want to hear of a store that fails.
+    pub fn limiter(&self, domain: &str) -> Option<&Limiter<S, C>> {
+        self.limiters.get(domain)
+    }
+
+    /// The domain, if there is just one.
+    pub fn only(&self) -> Option<&str> {
+        let mut domains = self.limiters.keys();
+        domains.next().filter(|_| domains.next().is_none()).map(String::as_str)
+    }
+
     /// Decides a request of a domain. A store that fails never makes this fail: see [`fail_open`].
     ///
     /// # Errors

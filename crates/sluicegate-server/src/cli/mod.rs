@@ -4,7 +4,11 @@ use std::{fmt::Display, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
+mod decide;
+mod generate;
 mod logging;
+mod policy;
+mod race;
 mod serve;
 mod sources;
 
@@ -22,6 +26,19 @@ pub struct Cli {
 enum Verb {
     /// Answers requests over HTTP.
     Serve(serve::Args),
+    /// Takes: counts the request if it is allowed. Exit code 0 allowed, 1 denied, 2 usage, 3 could not decide.
+    Take(decide::Args),
+    /// Answers as `take` would, and counts nothing.
+    Peek(decide::Args),
+    /// Works on policy files.
+    #[command(subcommand)]
+    Policy(policy::Verb),
+    /// Fires bursts at a limiter that is nearly full, and counts what gets through. Exit code 1 if it was too much.
+    Race(race::Args),
+    /// Prints the completions of a shell.
+    Completions(generate::Completions),
+    /// Writes the manual pages.
+    Manual(generate::Manual),
 }
 
 impl Cli {
@@ -30,6 +47,12 @@ impl Cli {
         logging::start(&self.logging);
         let outcome = match self.verb {
             Verb::Serve(args) => serve::run(args),
+            Verb::Take(args) => decide::run(sluicegate::Verb::Take, args),
+            Verb::Peek(args) => decide::run(sluicegate::Verb::Peek, args),
+            Verb::Policy(verb) => Ok(policy::run(&verb)),
+            Verb::Race(args) => race::run(&args),
+            Verb::Completions(args) => Ok(generate::completions(&args)),
+            Verb::Manual(args) => generate::manual(&args),
         };
         outcome.unwrap_or_else(Failure::report)
     }
@@ -77,6 +100,12 @@ impl Failure {
     }
 }
 
+/// The runtime of a verb that waits for anything.
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let built = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    built.map_err(|error| Failure::undecided(format!("cannot start the runtime: {error}")))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::{Command, CommandFactory};
@@ -92,11 +121,15 @@ mod tests {
     fn every_flag_has_an_environment_twin() {
         let mut command = Cli::command();
         command.build();
-        let commands = std::iter::once(&command).chain(command.get_subcommands());
-        for flag in commands.flat_map(Command::get_opts) {
+        for flag in all_commands(&command).into_iter().flat_map(Command::get_opts) {
             let name = flag.get_long().unwrap_or_default();
             let twin = format!("SLUICEGATE_{}", name.replace('-', "_").to_uppercase());
             assert_eq!(flag.get_env().and_then(|twin| twin.to_str()), Some(twin.as_str()), "--{name}");
         }
+    }
+
+    fn all_commands(command: &Command) -> Vec<&Command> {
+        let below = command.get_subcommands().flat_map(all_commands);
+        std::iter::once(command).chain(below).collect()
     }
 }

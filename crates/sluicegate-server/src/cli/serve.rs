@@ -10,7 +10,6 @@ use std::{
 
 use tokio::{
     net::TcpListener,
-    runtime,
     signal::unix::{SignalKind, signal},
 };
 
@@ -44,11 +43,7 @@ pub(super) struct Args {
 
 /// Serves until SIGTERM or SIGINT; requests in flight are answered before the process ends.
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
-    let runtime = runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::undecided(format!("cannot start the runtime: {error}")))?;
-    runtime.block_on(serve(args))
+    super::runtime()?.block_on(serve(args))
 }
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {

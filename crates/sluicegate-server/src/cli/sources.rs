@@ -1,12 +1,18 @@
 //! What a decision is made from: policy files and a store. Shared by every verb that decides.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
 
-use sluicegate::core::Policy;
+use sluicegate::core::{
+    Policy,
+    policy::{MAX_FILE_LEN, PolicyError},
+};
 
 use super::Failure;
 use crate::{
-    causes::with_causes,
     domains::Domains,
     store::{AnyClock, AnyStore, StoreUrl},
 };
@@ -46,13 +52,28 @@ impl Sources {
             tracing::info!("no `--policy` is given: a sample policy holds");
             return Policy::parse(SAMPLE).map(|policy| vec![policy]).map_err(Failure::usage);
         }
-        self.policies.iter().map(read).collect()
+        let named = |path: &PathBuf| {
+            read(path).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
+        };
+        self.policies.iter().map(named).collect()
     }
 }
 
-fn read(path: &PathBuf) -> Result<Policy, Failure> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("cannot read `{}`: {}", path.display(), with_causes(&error)))
-    })?;
-    Policy::parse(&text).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
+/// Reads one policy file, and no more of it than a policy may have.
+pub(super) fn read(path: &Path) -> Result<Policy, FileError> {
+    let mut text = String::new();
+    let bound = u64::try_from(MAX_FILE_LEN).unwrap_or(u64::MAX).saturating_add(1);
+    File::open(path).and_then(|file| file.take(bound).read_to_string(&mut text))?;
+    Ok(Policy::parse(&text)?)
+}
+
+/// A file that holds no policy.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileError {
+    /// It cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+    /// It has mistakes.
+    #[error(transparent)]
+    Mistaken(#[from] PolicyError),
 }

@@ -20,6 +20,13 @@ pub(super) fn status(verdict: &Verdict<'_>) -> StatusCode {
     }
 }
 
+/// The body of a decision, for others than this door.
+pub(crate) fn json(outcome: &Outcome<'_>) -> Vec<u8> {
+    let mut json = Vec::with_capacity(512);
+    write(&mut json, outcome, status(&outcome.verdict));
+    json
+}
+
 /// Appends a decision that is answered with `status`. One that is not 200 is also a problem (RFC 9457).
 pub(super) fn write(json: &mut Vec<u8>, outcome: &Outcome<'_>, status: StatusCode) {
     let verdict = &outcome.verdict;

@@ -10,8 +10,10 @@ mod problem;
 mod request;
 mod server;
 
+pub(crate) use decision::json as decision_json;
 pub use door::{Door, DoorConfig};
 pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
+pub(crate) use request::MAX_COST;
 pub use server::{Config, serve};
 
 /// The description of this door (`OpenAPI` 3.1), which the tests hold against it.

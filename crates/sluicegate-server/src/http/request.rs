@@ -19,7 +19,7 @@ const MAX_PAIRS: usize = 64;
 /// The longest name of an attribute or unit, in bytes. Names come from policies; values may be longer.
 const MAX_NAME_LEN: usize = 128;
 /// The largest cost: 2^53 − 1, the last whole number that every JSON reader gets right.
-const MAX_COST: u64 = (1 << 53) - 1;
+pub(crate) const MAX_COST: u64 = (1 << 53) - 1;
 /// The fields of a request.
 const FIELDS: &[&str] = &["domain", "attributes", "cost", "dry_run"];
 

@@ -1,0 +1,182 @@
+//! `sluicegate take` and `sluicegate peek`: one decision, answered as the HTTP door answers it.
+
+use std::{
+    io::{Write, stdout},
+    process::ExitCode,
+};
+
+use clap::ValueEnum;
+use sluicegate::{
+    LimitVerdict, LimiterError, Verb, Verdict,
+    core::{Attributes, Costs, Retry, policy::REQUESTS},
+};
+
+use super::{DENIED, Failure, runtime, sources::Sources};
+use crate::{
+    causes::with_causes,
+    domains::{DecidedBy, Outcome, RequestError},
+    http::{self, MAX_COST},
+};
+
+/// Flags of `take` and `peek`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+    /// What is known of the request, such as `user=alice`. The value may hold anything, `=` too.
+    #[arg(value_name = "ATTR=VALUE", value_parser = pair)]
+    attributes: Vec<(String, String)>,
+    /// What the request costs: a number of requests, or `unit=number`; again for each further unit.
+    #[arg(
+        long = "cost",
+        env = "SLUICEGATE_COST",
+        value_delimiter = ',',
+        value_name = "N|UNIT=N",
+        value_parser = cost
+    )]
+    costs: Vec<(String, u64)>,
+    /// The domain that is asked. Without it: the only one that there is a policy for, else `default`.
+    #[arg(long, env = "SLUICEGATE_DOMAIN", value_name = "NAME")]
+    domain: Option<String>,
+    /// How the answer looks; `json` is what the HTTP door says.
+    #[arg(long, env = "SLUICEGATE_OUTPUT", default_value = "text")]
+    output: Output,
+}
+
+/// How an answer looks.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(super) enum Output {
+    Text,
+    Json,
+}
+
+fn pair(text: &str) -> Result<(String, String), Malformed> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(Malformed::Attribute),
+    }
+}
+
+fn cost(text: &str) -> Result<(String, u64), Malformed> {
+    let (unit, number) = text.split_once('=').unwrap_or((REQUESTS, text));
+    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let cost = number.parse().ok().filter(|cost| digits && *cost <= MAX_COST).ok_or(Malformed::Cost)?;
+    if unit.is_empty() { Err(Malformed::Cost) } else { Ok((unit.to_owned(), cost)) }
+}
+
+/// An argument that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum Malformed {
+    #[error("an attribute is written `name=value`")]
+    Attribute,
+    #[error("a cost is a whole number from 0 to {MAX_COST}, or `unit=number`")]
+    Cost,
+}
+
+/// Decides, says so, and ends with 0 for allowed or 1 for denied.
+pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
+    let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
+    runtime()?.block_on(async {
+        let domains = args.sources.open()?;
+        let domain = args.domain.as_deref().or(domains.only()).unwrap_or(crate::domains::DEFAULT_DOMAIN);
+        let limiter = domains
+            .limiter(domain)
+            .ok_or_else(|| Failure::usage(RequestError::UnknownDomain(domain.to_owned())))?;
+        let verdict = limiter.decide(verb, &attributes, &costs).await.map_err(failure)?;
+        print(&verdict, args.output);
+        Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
+    })
+}
+
+fn failure(error: LimiterError) -> Failure {
+    match error {
+        LimiterError::Ask(error) => Failure::usage(error),
+        other => Failure::undecided(with_causes(&other)),
+    }
+}
+
+fn attributes(pairs: Vec<(String, String)>) -> Result<Attributes, Failure> {
+    let mut attributes = Attributes::default();
+    for (name, value) in pairs {
+        if attributes.value(&name).is_some() {
+            return Err(Failure::usage(format!("the attribute `{name}` is given twice")));
+        }
+        attributes.insert(name, value);
+    }
+    Ok(attributes)
+}
+
+fn costs(units: Vec<(String, u64)>) -> Result<Costs, Failure> {
+    for (index, (unit, _)) in units.iter().enumerate() {
+        if units.iter().take(index).any(|(earlier, _)| earlier == unit) {
+            return Err(Failure::usage(format!("the cost in `{unit}` is given twice")));
+        }
+    }
+    Ok(Costs::of_units(units))
+}
+
+/// Nobody may be reading; the exit code says it all the same.
+fn print(verdict: &Verdict<'_>, output: Output) {
+    let text = match output {
+        Output::Text => text(verdict).into_bytes(),
+        Output::Json => {
+            let mut json =
+                http::decision_json(&Outcome { verdict: verdict.clone(), decided_by: DecidedBy::Store });
+            json.push(b'\n');
+            json
+        }
+    };
+    let _ = stdout().write_all(&text);
+}
+
+fn text(verdict: &Verdict<'_>) -> String {
+    let delay = verdict.delay();
+    let mut text = match verdict.retry() {
+        None if delay.is_zero() => "allowed\n".to_owned(),
+        None => format!("allowed, after a wait of {delay:?}\n"),
+        Some(Retry::After(wait)) => format!("denied, retry in {wait:?}\n"),
+        Some(Retry::Never) => "denied, can never pass\n".to_owned(),
+    };
+    verdict.limits.iter().for_each(|limit| text.push_str(&line(limit)));
+    if verdict.limits.is_empty() {
+        text.push_str("  no limit applies\n");
+    }
+    text
+}
+
+fn line(limit: &LimitVerdict<'_>) -> String {
+    let LimitVerdict { name, algorithm, unit, decision, .. } = limit;
+    let word = if decision.allowed { "allows" } else { "denies" };
+    match (decision.limit, decision.remaining) {
+        (Some(amount), Some(left)) => {
+            let window = limit.window;
+            format!("  {name} {word}: {left} {unit} left, {algorithm} of {amount} per {window:?}\n")
+        }
+        _ => format!("  {name} {word}: unlimited {unit}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_keeps_its_equals_signs_and_may_be_empty() {
+        assert_eq!(pair("token=a=b="), Ok(("token".to_owned(), "a=b=".to_owned())));
+        assert_eq!(pair("user="), Ok(("user".to_owned(), String::new())));
+        assert_eq!(pair("=x"), Err(Malformed::Attribute));
+        assert_eq!(pair("user"), Err(Malformed::Attribute));
+    }
+
+    #[test]
+    fn a_cost_is_a_whole_number_that_every_door_takes() {
+        assert_eq!(cost("3"), Ok(("requests".to_owned(), 3)));
+        assert_eq!(cost("tokens=0"), Ok(("tokens".to_owned(), 0)));
+        assert_eq!(cost("9007199254740991").map(|(_, cost)| cost), Ok(MAX_COST));
+        for wrong in
+            ["", "-1", "+1", "1.5", "1e3", "9007199254740992", "18446744073709551616", "tokens=", "=1"]
+        {
+            assert_eq!(cost(wrong), Err(Malformed::Cost), "{wrong}");
+        }
+    }
+}
