@@ -273,8 +273,10 @@ impl Model {
             let charged = admits && count && ask.cost > 0;
             let state = if charged { question.charge(state) } else { state };
             answers.push(question.report(&state, charged));
-            if charged {
-                self.0.insert((ask.id, ask.subject.clone()), state);
+            let key = (ask.id, ask.subject.clone());
+            let skewed = self.0.get(&key).is_some_and(|stored| question.roll(Some(stored.clone())).is_err());
+            if charged || (skewed && count) {
+                self.0.insert(key, state);
             }
         }
         Decision::of(answers)

@@ -45,6 +45,12 @@ pub struct State {
 }
 
 impl Bucket {
+    /// What drains per tick.
+    #[inline]
+    pub fn amount(&self) -> u64 {
+        self.amount
+    }
+
     /// The highest level that an ask of `cost` may find.
     pub fn room(&self, cost: u64) -> u64 {
         match self.shape {

@@ -1,13 +1,12 @@
 //! What stands for a key in memory: 128 keyed bits.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::{BuildHasher, Hasher};
 
-use siphasher::sip128::{Hasher128, SipHasher13};
+use foldhash::quality::RandomState;
 use sluicegate_core::LimitId;
 
-/// 128 bits of SipHash-1-3 over limit and key, under a random secret of this process. Nobody who does not know the
-/// secret can search for two keys with one fingerprint, and by chance alone ten million keys hold a pair with a
-/// probability of 2^-82.
+/// 128 bits over limit and key: two hashes under two random secrets of this process, of which nobody learns a bit.
+/// By chance, ten million keys hold a pair with one fingerprint with a probability of 2^-82.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) low: u64,
@@ -16,17 +15,20 @@ pub(super) struct Fingerprint {
 
 impl Fingerprint {
     /// The one-byte tag that a bucket is searched by; never 0, which marks an empty slot.
+    #[inline]
     pub(super) fn tag(self) -> u8 {
         let [byte, ..] = self.low.to_le_bytes();
         byte.max(1)
     }
 
     /// One of `n` places, by the top half of the high word.
+    #[inline]
     pub(super) fn first_of(self, n: usize) -> usize {
         reduce(self.high >> 32, n)
     }
 
     /// One of `n` places, independent of [`Fingerprint::first_of`].
+    #[inline]
     pub(super) fn second_of(self, n: usize) -> usize {
         reduce(self.low >> 32, n)
     }
@@ -39,20 +41,24 @@ fn reduce(bits: u64, n: usize) -> usize {
 }
 
 /// The secret of one store.
-#[derive(Clone, Debug)]
-pub(super) struct Secret(SipHasher13);
+#[derive(Clone, Debug, Default)]
+pub(super) struct Secret {
+    low: RandomState,
+    high: RandomState,
+}
 
 impl Secret {
-    pub(super) fn random() -> Self {
-        let random = RandomState::new();
-        Self(SipHasher13::new_with_keys(random.hash_one(0_u8), random.hash_one(1_u8)))
-    }
-
+    #[inline]
     pub(super) fn fingerprint(&self, id: LimitId, key: &[u8]) -> Fingerprint {
-        let mut hasher = self.0;
-        hasher.write_u32(id.as_u32());
-        hasher.write(key);
-        let hash = hasher.finish128();
-        Fingerprint { low: hash.h1, high: hash.h2 }
+        Fingerprint { low: hash(&self.low, id, key), high: hash(&self.high, id, key) }
     }
+}
+
+#[inline]
+fn hash(secret: &RandomState, id: LimitId, key: &[u8]) -> u64 {
+    let mut hasher = secret.build_hasher();
+    hasher.write(key);
+    // The key comes first and the id has a fixed length, so that no other pair makes the same bytes.
+    hasher.write_u32(id.as_u32());
+    hasher.finish()
 }

@@ -1,6 +1,8 @@
 //! One limit over many keys, without a policy: the shortest way to a limiter in this process.
 
-use sluicegate_core::{AskDecision, LimitId, Rule};
+use std::time::Duration;
+
+use sluicegate_core::{AskDecision, LimitId, Micros, Question, Retry, Rule, State};
 
 use super::{EmbeddedConfig, EmbeddedStore, Keyed};
 use crate::clock::{Clock, SystemClock};
@@ -28,19 +30,42 @@ pub struct KeyedLimiter<C = SystemClock> {
 }
 
 /// The key has used up its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("the limit is used up")]
-pub struct Refused {
-    /// The numbers.
-    pub decision: AskDecision,
+pub struct Refused<'r>(Numbers<'r>);
+
+#[derive(Clone, Debug)]
+enum Numbers<'r> {
+    Known(AskDecision),
+    OfState { rule: &'r Rule, cost: u64, now: Micros, state: State },
 }
 
-impl Refused {
+impl<'r> Refused<'r> {
+    pub(super) fn known(decision: AskDecision) -> Self {
+        Self(Numbers::Known(decision))
+    }
+
+    #[inline]
+    pub(super) fn by(rule: &'r Rule, cost: u64, now: Micros, state: State) -> Self {
+        Self(Numbers::OfState { rule, cost, now, state })
+    }
+
+    /// The numbers of the refusal.
+    pub fn decision(&self) -> AskDecision {
+        match &self.0 {
+            Numbers::Known(decision) => *decision,
+            Numbers::OfState { rule, cost, now, state } => {
+                // The state is rolled, and only rolling depends on the key.
+                Question { rule, key: &[], cost: *cost, now: *now }.report(state, false)
+            }
+        }
+    }
+
     /// When the same ask is admitted if nothing else happens; `None` if its cost can never fit.
-    pub fn retry_after(&self) -> Option<std::time::Duration> {
-        match self.decision.retry? {
-            sluicegate_core::Retry::After(wait) => Some(wait),
-            sluicegate_core::Retry::Never => None,
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.decision().retry? {
+            Retry::After(wait) => Some(wait),
+            Retry::Never => None,
         }
     }
 }
@@ -64,7 +89,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// [`Refused`] if the limit is used up.
     #[inline]
-    pub fn check(&self, key: impl AsRef<[u8]>) -> Result<(), Refused> {
+    pub fn check(&self, key: impl AsRef<[u8]>) -> Result<(), Refused<'_>> {
         self.check_cost(key, 1)
     }
 
@@ -73,22 +98,19 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Errors
     /// [`Refused`] if the cost does not fit now, or ever.
     #[inline]
-    pub fn check_cost(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), Refused> {
-        let decided = self.store.check_one(&self.keyed(key.as_ref(), cost), self.clock.now());
-        decided.map_err(|decision| Refused { decision })
+    pub fn check_cost(&self, key: impl AsRef<[u8]>, cost: u64) -> Result<(), Refused<'_>> {
+        let keyed = Keyed { rule: &self.rule, id: self.id, key: key.as_ref(), cost };
+        self.store.check_one(&keyed, self.clock.now())
     }
 
     /// [`KeyedLimiter::check_cost`] with all numbers in the answer, admitted or not.
     pub fn take(&self, key: impl AsRef<[u8]>, cost: u64) -> AskDecision {
-        self.store.take_one(&self.keyed(key.as_ref(), cost), self.clock.now())
+        let keyed = Keyed { rule: &self.rule, id: self.id, key: key.as_ref(), cost };
+        self.store.take_one(&keyed, self.clock.now())
     }
 
     /// The store behind it.
     pub fn store(&self) -> &EmbeddedStore {
         &self.store
-    }
-
-    fn keyed<'a>(&'a self, key: &'a [u8], cost: u64) -> Keyed<'a> {
-        Keyed { rule: &self.rule, id: self.id, key, cost }
     }
 }

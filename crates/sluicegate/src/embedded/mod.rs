@@ -4,7 +4,9 @@
 //! that has not is never evicted. What finds no room is counted in a sketch that may refuse too early and never
 //! admits too much, so that a flood of new keys frees nobody.
 
-use sluicegate_core::{Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject};
+use sluicegate_core::{
+    Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, Skew, State, Subject, rule::AnyMachine,
+};
 
 use crate::{
     asks::Merged,
@@ -21,8 +23,9 @@ mod table;
 use fingerprint::{Fingerprint, Secret};
 pub use keyed::{KeyedLimiter, Refused};
 use logs::Logs;
+use record::Slotted;
 use sketch::{Estimate, Sketch};
-use table::{Glimpse, Home, Locked, Place, Table, Words};
+use table::{Home, Locked, Place, Table, Words};
 
 /// How much an embedded store keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +85,17 @@ struct Seat<'a> {
     found: Found,
 }
 
+/// What was decided without a lock: the state as of now, charged or refused.
+struct Fast {
+    state: State,
+    charged: bool,
+}
+
 /// Where a key is counted.
 enum Found {
-    /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now.
-    Slot { place: Place, old: Option<Words>, state: State },
+    /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now. A state that was
+    /// moved to now after a clock stepped back is kept even by a denial, or each later denial would move it anew.
+    Slot { place: Place, old: Option<Words>, state: State, rebased: bool },
     /// In the sketch.
     Sketch(Estimate),
 }
@@ -101,7 +111,7 @@ impl EmbeddedStore {
     pub fn new(config: EmbeddedConfig) -> Self {
         let max_keys = config.max_keys.clamp(1, MAX_KEYS);
         Self {
-            secret: Secret::random(),
+            secret: Secret::default(),
             table: Table::new(max_keys),
             logs: Logs::new(config.max_log_entries.max(1)),
             sketch: Sketch::new((max_keys / KEYS_PER_CELL).max(MIN_CELLS)),
@@ -151,57 +161,76 @@ impl EmbeddedStore {
         self.table.bytes()
     }
 
-    /// Decides one ask. A denial of a key with a slot is answered without a lock and writes to no shared line.
-    fn take_one(&self, keyed: &Keyed<'_>, now: Micros) -> AskDecision {
+    /// Decides one ask.
+    fn take_one(&self, keyed: &Keyed<'_, '_>, now: Micros) -> AskDecision {
         match self.fast(keyed, now) {
-            Some((question, state, charged)) => question.report(&state, charged),
+            Some(Fast { state, charged }) => keyed.question(now).report(&state, charged),
             None => self.take_locked(keyed, now),
         }
     }
 
-    /// The verdict alone, or the refusal's numbers.
-    fn check_one(&self, keyed: &Keyed<'_>, now: Micros) -> Result<(), AskDecision> {
-        let decision = match self.fast(keyed, now) {
-            Some((question, state, false)) if keyed.cost > 0 => question.report(&state, false),
-            Some(_) => return Ok(()),
-            None => self.take_locked(keyed, now),
-        };
-        if decision.allowed { Ok(()) } else { Err(decision) }
-    }
-
-    /// Decides without a lock on what is read. `None`: the key is new, a log, skewed or being changed.
+    /// The verdict alone; the numbers of a refusal are worked out when they are asked for.
     #[inline]
-    fn fast<'a>(&self, keyed: &Keyed<'a>, now: Micros) -> Option<(Question<'a>, State, bool)> {
-        let fingerprint = self.secret.fingerprint(keyed.id, keyed.key);
-        let seen: Glimpse = self.table.glimpse(fingerprint, self.table.home(fingerprint))?;
-        let question = keyed.question(now);
-        let state = question.roll(Some(record::small(keyed.rule, seen.words)?)).ok()?;
-        if keyed.cost == 0 || !question.admits(&state) {
-            return Some((question, state, false));
+    fn check_one<'r>(&self, keyed: &Keyed<'r, '_>, now: Micros) -> Result<(), Refused<'r>> {
+        match self.fast(keyed, now) {
+            Some(Fast { charged: true, .. }) => Ok(()),
+            Some(Fast { state, .. }) if keyed.cost > 0 => {
+                Err(Refused::by(keyed.rule, keyed.cost, now, state))
+            }
+            Some(_) => Ok(()),
+            None => match self.take_locked(keyed, now) {
+                AskDecision { allowed: true, .. } => Ok(()),
+                decision => Err(Refused::known(decision)),
+            },
         }
-        let charged = question.charge(state);
-        let words = record::small_words(&question, &charged)?;
-        self.table.write_if_unchanged(&seen, words).then_some((question, charged, true))
+    }
+
+    /// Decides about a key that has a slot, without a lock while reading: a denial writes to no shared line.
+    /// `None`: the key is new, a log, skewed or being changed.
+    #[inline]
+    fn fast(&self, keyed: &Keyed<'_, '_>, now: Micros) -> Option<Fast> {
+        match keyed.rule.machine() {
+            AnyMachine::FixedWindow(machine) => self.fast_with(machine, keyed, now),
+            AnyMachine::SlidingCounter(machine) => self.fast_with(machine, keyed, now),
+            AnyMachine::Bucket(machine) => self.fast_with(machine, keyed, now),
+            AnyMachine::SlidingLog(_) => None,
+        }
+    }
+
+    #[inline]
+    fn fast_with<M: Slotted>(&self, machine: &M, keyed: &Keyed<'_, '_>, now: Micros) -> Option<Fast> {
+        let fingerprint = self.secret.fingerprint(keyed.id, keyed.key);
+        let seen = self.table.glimpse(fingerprint, self.table.home(fingerprint))?;
+        let (tick, at) = (keyed.rule.tick(), keyed.rule.at(now, keyed.key));
+        let state = machine.roll(machine.unpack(tick, seen.words), at).ok()?;
+        let counts =
+            keyed.cost > 0 && keyed.cost <= machine.max_cost() && machine.admits(&state, at.now, keyed.cost);
+        if !counts {
+            return Some(Fast { state: state.into(), charged: false });
+        }
+        let charged = machine.charge(state, at.now, keyed.cost);
+        let written = self.table.write_if_unchanged(&seen, machine.pack(tick, &charged));
+        written.then(|| Fast { state: charged.into(), charged: true })
     }
 
     #[cold]
-    fn take_locked(&self, keyed: &Keyed<'_>, now: Micros) -> AskDecision {
+    fn take_locked(&self, keyed: &Keyed<'_, '_>, now: Micros) -> AskDecision {
         let decisions = self.decide_all(std::slice::from_ref(keyed), now, true);
         decisions.into_iter().next().unwrap_or(AskDecision::UNLIMITED)
     }
 
     fn decide(&self, asks: &[Ask<'_>], now: Micros, count: bool) -> Decision {
         let merged = Merged::of(asks);
-        let keyed: Vec<Keyed<'_>> = merged.asks().iter().map(Keyed::of).collect();
+        let keyed: Vec<Keyed<'_, '_>> = merged.asks().iter().map(Keyed::of).collect();
         Decision::of(merged.spread(&self.decide_all(&keyed, now, count)))
     }
 
     /// Decides all asks under the locks of all their buckets: every one is counted, or none.
-    fn decide_all(&self, asks: &[Keyed<'_>], now: Micros, count: bool) -> Vec<AskDecision> {
+    fn decide_all(&self, asks: &[Keyed<'_, '_>], now: Micros, count: bool) -> Vec<AskDecision> {
         if !self.logs.has_room() {
             self.table.sweep(now, |words| record::drop_log(words, &self.logs));
         }
-        let fingerprint = |ask: &Keyed<'_>| self.secret.fingerprint(ask.id, ask.key);
+        let fingerprint = |ask: &Keyed<'_, '_>| self.secret.fingerprint(ask.id, ask.key);
         let fingerprints: Vec<Fingerprint> = asks.iter().map(fingerprint).collect();
         let locked = self.table.lock(fingerprints.iter().map(|fingerprint| self.table.home(*fingerprint)));
         let seats: Vec<Seat<'_>> = asks
@@ -211,7 +240,7 @@ impl EmbeddedStore {
             .collect();
         let commit = count && seats.iter().all(Seat::admits);
         let settle = |seat: Seat<'_>| {
-            if commit { self.commit(seat, &locked) } else { seat.leave(&locked) }
+            if commit { self.commit(seat, &locked) } else { self.leave(seat, &locked, count) }
         };
         seats.into_iter().map(settle).collect()
     }
@@ -219,7 +248,7 @@ impl EmbeddedStore {
     /// Finds where a key is counted, and claims a slot if it is new and there is one.
     fn seat<'a>(
         &self,
-        ask: &Keyed<'a>,
+        ask: &Keyed<'a, 'a>,
         fingerprint: Fingerprint,
         now: Micros,
         locked: &Locked<'_>,
@@ -230,7 +259,8 @@ impl EmbeddedStore {
             Some(place) => {
                 let words = locked.read(place);
                 let stored = record::read(ask.rule, words, &self.logs);
-                Found::Slot { place, old: Some(words), state: rolled(&question, stored) }
+                let (state, rebased) = rolled(&question, stored);
+                Found::Slot { place, old: Some(words), state, rebased }
             }
             None => self.seat_new(&question, fingerprint, home, locked),
         };
@@ -252,21 +282,17 @@ impl EmbeddedStore {
             None
         };
         match claimed {
-            Some(place) => Found::Slot { place, old: None, state: rolled(question, None) },
+            Some(place) => Found::Slot { place, old: None, state: question.fresh(), rebased: false },
             None => Found::Sketch(estimate),
         }
     }
 
     fn commit(&self, seat: Seat<'_>, locked: &Locked<'_>) -> AskDecision {
-        let Seat { question, fingerprint, found } = seat;
+        let Seat { question, fingerprint, .. } = seat;
         let (rule, cost, now) = (question.rule, question.cost, question.now);
-        match found {
-            Found::Slot { place, old: None, state } if cost == 0 => {
-                locked.release(place);
-                question.report(&state, false)
-            }
-            Found::Slot { state, .. } if cost == 0 => question.report(&state, false),
-            Found::Slot { place, old, state } => {
+        match seat.found {
+            Found::Slot { .. } if cost == 0 => self.leave(seat, locked, true),
+            Found::Slot { place, old, state, .. } => {
                 let charged = question.charge(state);
                 let decision = question.report(&charged, true);
                 locked.write(place, record::write(&question, charged, old, &self.logs));
@@ -278,6 +304,24 @@ impl EmbeddedStore {
             }
         }
     }
+
+    /// Answers without counting, and gives back a slot that was claimed.
+    fn leave(&self, seat: Seat<'_>, locked: &Locked<'_>, keep_rebased: bool) -> AskDecision {
+        let Seat { question, found, .. } = seat;
+        let Question { rule, cost, now, .. } = question;
+        match found {
+            Found::Slot { place, old, state, rebased } => {
+                let decision = question.report(&state, false);
+                if old.is_none() {
+                    locked.release(place);
+                } else if rebased && keep_rebased {
+                    locked.write(place, record::write(&question, state, old, &self.logs));
+                }
+                decision
+            }
+            Found::Sketch(estimate) => estimate.report(rule, cost, now, estimate.admits(rule, cost)),
+        }
+    }
 }
 
 impl Seat<'_> {
@@ -287,46 +331,35 @@ impl Seat<'_> {
             Found::Sketch(estimate) => estimate.admits(self.question.rule, self.question.cost),
         }
     }
-
-    /// Answers without counting, and gives back a slot that was claimed.
-    fn leave(self, locked: &Locked<'_>) -> AskDecision {
-        let Question { rule, cost, now, .. } = self.question;
-        match self.found {
-            Found::Slot { place, old, state } => {
-                if old.is_none() {
-                    locked.release(place);
-                }
-                self.question.report(&state, false)
-            }
-            Found::Sketch(estimate) => estimate.report(rule, cost, now, estimate.admits(rule, cost)),
-        }
-    }
 }
 
-/// The stored state as of now. This process has one clock, so state from beyond its skew is moved to now at once.
-fn rolled(question: &Question<'_>, stored: Option<State>) -> State {
-    let again = stored.clone();
-    question.roll(stored).unwrap_or_else(|_skew| {
-        let moved = again.map(|state| question.rebase(state));
-        question.roll(moved).unwrap_or_else(|_skew| question.fresh())
-    })
+/// The stored state as of now, and whether it had to be moved. This process has one clock, so state from beyond its skew is moved to now at once.
+fn rolled(question: &Question<'_>, stored: Option<State>) -> (State, bool) {
+    if let Ok(state) = question.roll(stored.clone()) {
+        return (state, false);
+    }
+    let moved = stored.map(|state| question.rebase(state));
+    (question.roll(moved).unwrap_or_else(|Skew| question.fresh()), true)
 }
 
 /// An ask by the bytes of its key.
 #[derive(Clone, Debug)]
-struct Keyed<'a> {
-    rule: &'a Rule,
+struct Keyed<'r, 'k> {
+    rule: &'r Rule,
     id: LimitId,
-    key: &'a [u8],
+    key: &'k [u8],
     cost: u64,
 }
 
-impl<'a> Keyed<'a> {
-    fn of(ask: &'a Ask<'_>) -> Self {
+impl<'r, 'k> Keyed<'r, 'k> {
+    fn of(ask: &'k Ask<'r>) -> Self {
         Self { rule: ask.rule, id: ask.id, key: ask.subject.as_str().as_bytes(), cost: ask.cost }
     }
 
-    fn question(&self, now: Micros) -> Question<'a> {
+    fn question(&self, now: Micros) -> Question<'k>
+    where
+        'r: 'k,
+    {
         Question { rule: self.rule, key: self.key, cost: self.cost, now }
     }
 }

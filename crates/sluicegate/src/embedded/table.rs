@@ -99,19 +99,19 @@ impl Table {
     }
 
     /// Reads a key's words without a lock. `None` if the key is absent, or a writer is at work on its bucket.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "an answer through memory costs a third of a check")]
+    #[inline(always)]
     pub(super) fn glimpse(&self, fingerprint: Fingerprint, home: Home) -> Option<Glimpse> {
-        home.into_iter().find_map(|bucket| {
+        for bucket in home {
             let version = self.word(bucket, VERSION).load(Ordering::Acquire);
-            if version % 2 == 1 {
-                return None;
+            if let Some(place) = self.find_in(bucket, fingerprint) {
+                let words = self.read(place);
+                fence(Ordering::Acquire);
+                let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
+                return (unchanged && version.is_multiple_of(2)).then_some(Glimpse { words, place, version });
             }
-            let place = self.find_in(bucket, fingerprint)?;
-            let words = self.read(place);
-            fence(Ordering::Acquire);
-            let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
-            unchanged.then_some(Glimpse { words, place, version })
-        })
+        }
+        None
     }
 
     /// Writes if nothing in the bucket has changed since the glimpse. `false`: look again, under the lock.
@@ -170,14 +170,24 @@ impl Table {
 
     #[inline]
     fn find_in(&self, bucket: usize, fingerprint: Fingerprint) -> Option<Place> {
-        let tag = fingerprint.tag();
-        let candidates = TAGS.into_iter().zip([0, 8]).flat_map(|(word, first)| {
-            Matches::of(self.word(bucket, word).load(Ordering::Relaxed), tag, first)
-        });
-        candidates.map(|slot| Place { bucket, slot }).find(|place| {
-            let [low, high, ..] = self.slot(*place);
-            low.load(Ordering::Relaxed) == fingerprint.low && high.load(Ordering::Relaxed) == fingerprint.high
-        })
+        let wanted = u64::from(fingerprint.tag()) * LOW_BITS;
+        for (word, first) in [(TAGS[0], 0), (TAGS[1], SLOTS / 2)] {
+            let mut marks = zero_bytes(self.word(bucket, word).load(Ordering::Relaxed) ^ wanted);
+            while marks != 0 {
+                let place = Place { bucket, slot: first + lowest_byte(marks) };
+                if self.holds(place, fingerprint) {
+                    return Some(place);
+                }
+                marks &= marks - 1;
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn holds(&self, place: Place, fingerprint: Fingerprint) -> bool {
+        let [low, high, ..] = self.slot(place);
+        low.load(Ordering::Relaxed) == fingerprint.low && high.load(Ordering::Relaxed) == fingerprint.high
     }
 
     #[inline]
@@ -340,29 +350,8 @@ const fn zero_bytes(word: u64) -> u64 {
     !(low_bits_set | word) & HIGH_BITS
 }
 
-/// The slots whose tag matches.
-struct Matches {
-    marks: u64,
-    first: usize,
-}
-
-impl Matches {
-    #[inline]
-    fn of(tags: u64, tag: u8, first: usize) -> Self {
-        Self { marks: zero_bytes(tags ^ (u64::from(tag) * LOW_BITS)), first }
-    }
-}
-
-impl Iterator for Matches {
-    type Item = usize;
-
-    #[inline]
-    fn next(&mut self) -> Option<usize> {
-        if self.marks == 0 {
-            return None;
-        }
-        let byte = usize::try_from(self.marks.trailing_zeros() / 8).unwrap_or(0);
-        self.marks &= self.marks - 1;
-        Some(self.first + byte)
-    }
+/// The index of the lowest marked byte.
+#[inline]
+fn lowest_byte(marks: u64) -> usize {
+    usize::try_from(marks.trailing_zeros() / 8).unwrap_or(0)
 }

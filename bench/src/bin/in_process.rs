@@ -1,0 +1,125 @@
+//! Keyed checks in one process against governor's default keyed limiter and throttlecrab's library.
+
+use std::{
+    num::NonZeroU32,
+    process::Command,
+    sync::Mutex,
+    time::{Duration, SystemTime},
+};
+
+use governor::{DefaultKeyedRateLimiter, Quota};
+use sluicegate::{
+    SystemClock,
+    core::Rule,
+    embedded::{EmbeddedConfig, KeyedLimiter},
+};
+use sluicegate_bench::{Contestant, Shuffle, alternate, resident_bytes, thread_nanos};
+use throttlecrab::{PeriodicStore, RateLimiter};
+
+const ROUNDS: usize = 7;
+const CALLS: usize = 1_000_000;
+
+fn ours(max_keys: usize, per_second: u64) -> KeyedLimiter {
+    let rule = Rule::gcra(per_second, Duration::from_secs(1), per_second).unwrap();
+    KeyedLimiter::with(rule, EmbeddedConfig::for_keys(max_keys), SystemClock::new())
+}
+
+fn governor(per_second: u32) -> DefaultKeyedRateLimiter<String> {
+    DefaultKeyedRateLimiter::keyed(Quota::per_second(NonZeroU32::new(per_second).unwrap()))
+}
+
+fn key(i: usize) -> String {
+    format!("user-{i:08}")
+}
+
+fn speed(name: &str, n: usize, threads: usize, per_second: u32) {
+    let mut shuffle = Shuffle::new();
+    let calls: Vec<String> = (0..CALLS).map(|_| key(shuffle.below(n))).collect();
+    let (ours, governor) = (ours(n, u64::from(per_second)), governor(per_second));
+    let crab = Mutex::new(RateLimiter::new(PeriodicStore::builder().capacity(n).build()));
+    let contestants = [
+        Contestant { name: "sluicegate", decide: Box::new(|key| ours.check(key).is_ok()) },
+        Contestant { name: "governor", decide: Box::new(|key| governor.check_key(key).is_ok()) },
+        Contestant {
+            name: "throttlecrab",
+            decide: Box::new(|key| {
+                let (burst, rate) = (i64::from(per_second), i64::from(per_second));
+                let decided = crab.lock().unwrap().rate_limit(key, burst, rate, 1, 1, SystemTime::now());
+                decided.unwrap().0
+            }),
+        },
+    ];
+    let nanos = alternate(&contestants, &calls, threads, ROUNDS);
+    println!(
+        "| {name} | {:.0} ns | {:.0} ns | {:.0} ns | {:.2}x | {:.2}x |",
+        nanos[0],
+        nanos[1],
+        nanos[2],
+        nanos[1] / nanos[0],
+        nanos[2] / nanos[0]
+    );
+}
+
+/// Bytes of memory per key, each contestant in a process of its own.
+fn bytes_per_key(n: usize) {
+    let measure = |who: &str| -> f64 {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["bytes", who, &n.to_string()])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+    };
+    let (ours, governor) = (measure("sluicegate"), measure("governor"));
+    println!("| bytes per key, {n} keys | {ours:.1} | {governor:.1} | | {:.2}x | |", ours / governor);
+}
+
+fn bytes_in_this_process(who: &str, n: usize) {
+    let before = resident_bytes();
+    let (ours, governor) = (ours(if who == "sluicegate" { n } else { 1 }, 10), governor(10));
+    for i in 0..n {
+        let key = key(i);
+        match who {
+            "sluicegate" => assert!(ours.check(&key).is_ok()),
+            _ => assert!(governor.check_key(&key).is_ok()),
+        }
+    }
+    println!("{}", (resident_bytes() - before) as f64 / n as f64);
+}
+
+/// The slowest slice of a flood of new keys, up to four times the cap, as a share of the first slice's speed.
+fn flood(cap: usize) {
+    const SLICE: usize = 20_000;
+    let rule = Rule::gcra(10, Duration::from_secs(3_600), 10).unwrap();
+    let limiter = KeyedLimiter::with(rule, EmbeddedConfig::for_keys(cap), SystemClock::new());
+    let keys: Vec<String> = (0..cap * 4).map(key).collect();
+    let seconds = |slice: &[String]| {
+        let begin = thread_nanos();
+        for key in slice {
+            std::hint::black_box(limiter.check(key).is_ok());
+        }
+        (thread_nanos() - begin) as f64
+    };
+    let slices: Vec<f64> = keys.chunks(SLICE).map(seconds).collect();
+    let slowest = slices.iter().copied().fold(0.0, f64::max);
+    println!("| flood of new keys to 4x a cap of {cap}: slowest slice of 20k against the first | {:.2}x | | | | |", slices[0] / slowest);
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    if let [_, mode, who, n] = args.as_slice() && mode == "bytes" {
+        return bytes_in_this_process(who, n.parse().unwrap());
+    }
+    println!("| keyed check, String keys | sluicegate | governor | throttlecrab | governor / ours | throttlecrab / ours |");
+    println!("|---|---|---|---|---|---|");
+    for threads in [1, 2] {
+        for (name, n) in [("1 key", 1), ("10k keys", 10_000), ("1M keys", 1_000_000)] {
+            speed(&format!("{name}, {threads} thread(s)"), n, threads, 1_000_000_000);
+        }
+        speed(&format!("1 denied key, {threads} thread(s)"), 1, threads, 1);
+    }
+    for n in [1_000_000, 10_000_000] {
+        bytes_per_key(n);
+    }
+    flood(1_000_000);
+    flood(100_000);
+}
