@@ -57,7 +57,7 @@ pub enum AnyStore {
 #[derive(Clone, Debug)]
 pub enum AnyClock {
     /// This machine's.
-    System(SystemClock),
+    System(Arc<SystemClock>),
 }
 
 impl AnyStore {
@@ -65,7 +65,7 @@ impl AnyStore {
     pub fn open(url: &StoreUrl) -> (Self, AnyClock) {
         match url {
             StoreUrl::Memory => {
-                (Self::Memory(Arc::new(EmbeddedStore::default())), AnyClock::System(SystemClock::new()))
+                (Self::Memory(Arc::new(EmbeddedStore::default())), AnyClock::System(Arc::default()))
             }
         }
     }
