@@ -1,1 +1,16 @@
-//! x
+//! What the suites share: real servers in temporary places, and a model to hold stores against.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a harness that cannot go on must fail the test"
+)]
+
+pub mod certs;
+pub mod model;
+pub mod redis_server;
+pub mod sequence;
+
+pub use redis_server::RedisServer;

@@ -243,6 +243,16 @@ impl Rule {
         self.window
     }
 
+    /// The window in ticks.
+    pub fn window_ticks(&self) -> u64 {
+        match &self.machine {
+            AnyMachine::FixedWindow(machine) => machine.window,
+            AnyMachine::SlidingLog(machine) => machine.window,
+            AnyMachine::SlidingCounter(machine) => machine.window,
+            AnyMachine::Bucket(machine) => machine.window,
+        }
+    }
+
     /// Where the windows begin, if the algorithm lets one choose.
     pub fn align(&self) -> Option<Align> {
         match &self.machine {

@@ -1,0 +1,36 @@
+//! The grammar of keys.
+//!
+//! ```text
+//! key     = "sg1:" tag ":" kind rest
+//! tag     = "{" … "}"     the part of the subject that decides the slot on a Redis Cluster
+//! kind    = "s"           states; other kinds of keys get other letters
+//! rest    = "" | ":" …    what the subject says beyond its tag
+//! ```
+//!
+//! `sg1` is the version: another layout of records gets another prefix, so that releases never misread each other.
+//! A subject is printable ASCII with one pair of braces (see [`Subject`]), so no value can choose a slot.
+
+use sluicegate::core::Subject;
+
+/// What every key begins with: the one pattern for an ACL is `~sg1:*`.
+pub(crate) const PREFIX: &str = "sg1:";
+const STATES: &str = ":s";
+
+/// The key of a subject's record.
+///
+/// ```
+/// use sluicegate::core::Subject;
+/// use sluicegate_redis::record_key;
+/// let by_user = Subject::new("api", &[], &[("user", Some("alice"))]);
+/// assert_eq!(record_key(&by_user), "sg1:{api:user=alice}:s");
+/// let by_user_in_org = Subject::new("api", &[("org", Some("acme"))], &[("user", Some("alice"))]);
+/// assert_eq!(record_key(&by_user_in_org), "sg1:{api:org=acme}:s:user=alice");
+/// ```
+pub fn record_key(subject: &Subject) -> String {
+    let (tag, rest) = subject.split();
+    let mut key = String::with_capacity(PREFIX.len() + tag.len() + STATES.len() + rest.len());
+    for part in [PREFIX, tag, STATES, rest] {
+        key.push_str(part);
+    }
+    key
+}

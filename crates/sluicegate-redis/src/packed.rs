@@ -1,0 +1,52 @@
+//! Asks as the scripts read them: `take_head.lua` says the layout.
+
+use sluicegate::core::{
+    Ask, Micros, Rule,
+    algorithm::{Machine, bucket::Bucket},
+    rule::AnyMachine,
+};
+
+use crate::{number::to_double, record::Tag};
+
+/// Bytes of one packed ask.
+pub(crate) const ASK_LEN: usize = 53;
+const MICROS_PER_SECOND: u64 = 1_000_000;
+/// Room that no level and no count is below: the cost never fits.
+const NO_ROOM: f64 = -1.0;
+
+/// Appends one ask.
+pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
+    let rule = ask.rule;
+    let at = rule.at(now, ask.subject.as_str().as_bytes());
+    let per_second = MICROS_PER_SECOND / rule.tick().as_micros();
+    packed.extend_from_slice(&Tag::of(ask.id, rule).to_bytes());
+    let cost = to_double(ask.cost);
+    let numbers = match rule.machine() {
+        AnyMachine::FixedWindow(machine) => {
+            [to_double(machine.opening(at)), window(rule), room(machine, ask.cost), cost]
+        }
+        AnyMachine::SlidingLog(machine) => [window(rule), room(machine, ask.cost), cost, 0.0],
+        AnyMachine::SlidingCounter(machine) => {
+            [to_double(machine.fresh(at).start), window(rule), to_double(rule.amount()), cost]
+        }
+        AnyMachine::Bucket(machine) => bucket(machine, rule, ask.cost),
+    };
+    for number in [to_double(at.now), to_double(per_second)].into_iter().chain(numbers) {
+        packed.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+fn bucket(machine: &Bucket, rule: &Rule, cost: u64) -> [f64; 4] {
+    let fits = cost <= machine.max_cost();
+    let room = if fits { to_double(machine.room(cost)) } else { NO_ROOM };
+    [to_double(rule.amount()), to_double(machine.capacity()), room, to_double(machine.added_by(cost))]
+}
+
+/// What may be used already for the cost to pass.
+fn room(machine: &impl Machine, cost: u64) -> f64 {
+    machine.max_cost().checked_sub(cost).map_or(NO_ROOM, to_double)
+}
+
+fn window(rule: &Rule) -> f64 {
+    to_double(rule.window_ticks())
+}

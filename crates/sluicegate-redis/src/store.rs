@@ -1,0 +1,267 @@
+//! The store: asks to script calls, replies to decisions.
+
+use std::sync::Arc;
+
+use redis::{Cmd, Value};
+use sluicegate::{
+    Clock, Counted, Merged, Store, StoreError,
+    core::{Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject},
+};
+
+use crate::{
+    clock::RedisClock,
+    config::{ConfigError, RedisConfig},
+    connection::Connection,
+    error::unreadable,
+    key::record_key,
+    packed::{ASK_LEN, push_ask},
+    record::{Malformed, Record},
+    script::{self, Script},
+};
+
+/// The most asks of one request: a script must stay short.
+pub const MAX_ASKS: usize = 128;
+/// What a verdict that is no record begins with; a record begins with its first machine's number.
+const DENIED: u8 = 0;
+const SKEW: [u8; 1] = [255];
+
+/// Keeps all state on one Redis server. Cheap to clone; clones share the connection.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    connection: Arc<Connection>,
+    scripts: Arc<Scripts>,
+    clock: Option<RedisClock>,
+}
+
+#[derive(Debug)]
+struct Scripts {
+    take: Script,
+    rebase: Script,
+    forget: Script,
+}
+
+/// The asks of one subject: one record, one key.
+struct Group {
+    key: String,
+    /// Which asks, as indices into the request's.
+    asks: Vec<usize>,
+}
+
+/// What the script answered.
+enum Verdict {
+    Admitted(Vec<Vec<u8>>),
+    Denied(Vec<Vec<u8>>),
+    Skew,
+}
+
+impl RedisStore {
+    /// A store that connects with its first call.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the configuration names no server.
+    pub fn open(config: &RedisConfig) -> Result<Self, ConfigError> {
+        let scripts = Scripts {
+            take: Script::new(script::TAKE),
+            rebase: Script::new(script::REBASE),
+            forget: Script::new(script::FORGET),
+        };
+        Ok(Self { connection: Arc::new(Connection::new(config)?), scripts: Arc::new(scripts), clock: None })
+    }
+
+    /// Says that callers take `now` from this clock: when stored state is far ahead of it, it is set anew before the
+    /// state is doubted.
+    #[must_use]
+    pub fn with_clock(mut self, clock: RedisClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Asks the server whether it is there.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it does not answer.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.connection.call(&redis::cmd("PING")).await.map(|_pong| ())
+    }
+
+    /// The stored state of one limit and subject, for tests and tools.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the record cannot be read.
+    pub async fn state(
+        &self,
+        rule: &Rule,
+        id: LimitId,
+        subject: &Subject,
+    ) -> Result<Option<State>, StoreError> {
+        let mut get = redis::cmd("GET");
+        get.arg(record_key(subject));
+        let record = bytes(self.connection.call(&get).await?)?;
+        Record::new(&record).state(id, rule).map_err(malformed)
+    }
+
+    async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
+        let groups = groups(asks)?;
+        for retried in [false, true] {
+            let call = call(&self.scripts.take, &groups, asks, now);
+            let reply = self.connection.call_script(&self.scripts.take, &call).await?;
+            match verdict(reply, groups.len())? {
+                Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
+                Verdict::Denied(records) => return decision(&groups, asks, now, &records, false),
+                Verdict::Skew if retried => break,
+                Verdict::Skew => now = self.rebase(&groups, asks, now).await?,
+            }
+        }
+        Err(StoreError::new("another clock keeps setting the stored state ahead", Counted::Nothing))
+    }
+
+    /// Moves what is too far ahead back to now, if the clock, asked again, stands by it. Answers the time that holds.
+    async fn rebase(&self, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Result<Micros, StoreError> {
+        let now = self.again(now).await?;
+        let call = call(&self.scripts.rebase, groups, asks, now);
+        self.connection.call_script(&self.scripts.rebase, &call).await?;
+        Ok(now)
+    }
+
+    async fn again(&self, now: Micros) -> Result<Micros, StoreError> {
+        let Some(clock) = &self.clock else { return Ok(now) };
+        clock.sync().await?;
+        Ok(clock.now())
+    }
+}
+
+impl Store for RedisStore {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        if asks.is_empty() {
+            return Ok(Decision::of(Vec::new()));
+        }
+        let merged = Merged::of(asks);
+        let decided = self.decide(merged.asks(), now).await?;
+        Ok(Decision { allowed: decided.allowed, asks: merged.spread(&decided.asks) })
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        if asks.is_empty() {
+            return Ok(Decision::of(Vec::new()));
+        }
+        let merged = Merged::of(asks);
+        let groups = groups(merged.asks())?;
+        let mut get = redis::cmd("MGET");
+        for group in &groups {
+            get.arg(group.key.as_str());
+        }
+        let records = list(self.connection.call(&get).await?)?;
+        let peeked = decision(&groups, merged.asks(), now, &records, false)?;
+        Ok(Decision::of(merged.spread(&peeked.asks)))
+    }
+
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        let mut call = self.scripts.forget.call(1, 1, 128);
+        call.arg(record_key(subject)).arg(id.as_u32());
+        let reply = self.connection.call_script(&self.scripts.forget, &call).await?;
+        Ok(reply == Value::Int(1))
+    }
+}
+
+/// The asks by subject, in the order in which subjects come first.
+fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
+    if asks.len() > MAX_ASKS {
+        return Err(StoreError::new(format!("a request has at most {MAX_ASKS} asks"), Counted::Nothing));
+    }
+    let mut groups: Vec<Group> = Vec::with_capacity(1);
+    let mut subjects: Vec<&Subject> = Vec::with_capacity(1);
+    for (index, ask) in asks.iter().enumerate() {
+        let at = subjects.iter().position(|subject| **subject == ask.subject);
+        if let Some(group) = at.and_then(|at| groups.get_mut(at)) {
+            group.asks.push(index);
+        } else {
+            subjects.push(&ask.subject);
+            groups.push(Group { key: record_key(&ask.subject), asks: vec![index] });
+        }
+    }
+    Ok(groups)
+}
+
+fn call(script: &Script, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Cmd {
+    let keys: usize = groups.iter().map(|group| group.key.len()).sum();
+    let mut call = script.call(groups.len(), groups.len(), keys + asks.len() * ASK_LEN);
+    for group in groups {
+        call.arg(group.key.as_str());
+    }
+    let mut packed = Vec::with_capacity(asks.len() * ASK_LEN);
+    for group in groups {
+        packed.clear();
+        group.asks.iter().filter_map(|at| asks.get(*at)).for_each(|ask| push_ask(&mut packed, ask, now));
+        call.arg(packed.as_slice());
+    }
+    call
+}
+
+fn verdict(reply: Value, groups: usize) -> Result<Verdict, StoreError> {
+    let mut records = match reply {
+        Value::BulkString(reply) if reply == SKEW => return Ok(Verdict::Skew),
+        Value::BulkString(mut record) if groups == 1 => {
+            if record.first() != Some(&DENIED) {
+                return Ok(Verdict::Admitted(vec![record]));
+            }
+            record.remove(0);
+            return Ok(Verdict::Denied(vec![record]));
+        }
+        reply => list(reply)?,
+    };
+    if records.len() != groups + 1 {
+        return Err(unreadable());
+    }
+    let denied = records.remove(0).first() == Some(&DENIED);
+    Ok(if denied { Verdict::Denied(records) } else { Verdict::Admitted(records) })
+}
+
+/// The numbers. The records hold what was counted exactly if `admitted`.
+fn decision(
+    groups: &[Group],
+    asks: &[Ask<'_>],
+    now: Micros,
+    records: &[Vec<u8>],
+    admitted: bool,
+) -> Result<Decision, StoreError> {
+    let mut answers = vec![AskDecision::UNLIMITED; asks.len()];
+    for (group, record) in groups.iter().zip(records) {
+        let record = Record::new(record);
+        for at in &group.asks {
+            let (Some(ask), Some(answer)) = (asks.get(*at), answers.get_mut(*at)) else { continue };
+            let question =
+                Question { rule: ask.rule, key: ask.subject.as_str().as_bytes(), cost: ask.cost, now };
+            let stored = record.state(ask.id, ask.rule).map_err(malformed)?;
+            *answer = match stored {
+                Some(charged) if admitted && ask.cost > 0 => question.report(&charged, true),
+                stored => question.report(&rolled(&question, stored), false),
+            };
+        }
+    }
+    Ok(Decision { allowed: admitted, asks: answers })
+}
+
+/// The stored state as of now. State too far ahead is looked at as if it had been moved back; only `take` moves it.
+fn rolled(question: &Question<'_>, stored: Option<State>) -> State {
+    let moved = stored.map(|state| question.rebase(state));
+    question.roll(moved).unwrap_or_else(|_skew| question.fresh())
+}
+
+fn bytes(value: Value) -> Result<Vec<u8>, StoreError> {
+    match value {
+        Value::Nil => Ok(Vec::new()),
+        Value::BulkString(bytes) => Ok(bytes),
+        _ => Err(unreadable()),
+    }
+}
+
+fn list(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
+    match value {
+        Value::Array(values) => values.into_iter().map(bytes).collect(),
+        _ => Err(unreadable()),
+    }
+}
+
+fn malformed(cause: Malformed) -> StoreError {
+    unreadable().caused_by(cause)
+}

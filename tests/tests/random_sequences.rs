@@ -1,0 +1,218 @@
+//! Every store against the arithmetic: the same asks at the same times, the same decisions and the same stored states.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::{collections::HashMap, time::Instant};
+
+use sluicegate::{
+    Store, StoreError,
+    core::{Ask, Decision, LimitId, Rule, State, Subject},
+};
+use sluicegate_redis::{RedisConfig, RedisStore, record_key};
+use sluicegate_tests::{
+    RedisServer,
+    model::Model,
+    sequence::{Jumps, Step, World},
+};
+
+/// Worlds per run, and steps in each.
+const WORLDS: u64 = 100;
+const STEPS: usize = 40;
+/// A record outlives its states by at least 8 s and at most 10 s.
+const GRACE_MS: std::ops::Range<u64> = 8_000..10_001;
+/// What a machine under load may need between a write and a look at its time to live.
+const DELAY_MS: u64 = 3_000;
+
+/// A store whose states can be looked at.
+trait Open: Store {
+    async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State>;
+}
+
+impl Open for RedisStore {
+    async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
+        self.state(rule, id, subject).await.unwrap()
+    }
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let first = std::env::var("SLUICEGATE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    first..first + WORLDS
+}
+
+async fn call(store: &impl Store, world: &World, step: &Step) -> Result<Answer, StoreError> {
+    Ok(match step {
+        Step::Take(plans) => Answer::Decision(store.take(&world.asks(plans), world.now()).await?),
+        Step::Peek(plans) => Answer::Decision(store.peek(&world.asks(plans), world.now()).await?),
+        Step::Forget(plan) => {
+            let ask = world.ask(plan);
+            Answer::Forgotten(store.forget(ask.id, &ask.subject).await?)
+        }
+    })
+}
+
+fn call_model(model: &mut Model, world: &World, step: &Step) -> Answer {
+    match step {
+        Step::Take(plans) => Answer::Decision(model.take(&world.asks(plans), world.now())),
+        Step::Peek(plans) => Answer::Decision(model.peek(&world.asks(plans), world.now())),
+        Step::Forget(plan) => {
+            let ask = world.ask(plan);
+            Answer::Forgotten(model.forget(ask.id, &ask.subject))
+        }
+    }
+}
+
+#[derive(Debug, PartialEq)]
+enum Answer {
+    Decision(Decision),
+    Forgotten(bool),
+}
+
+/// Runs one world on a store and the model, and `look` after every step.
+async fn compare(
+    store: &impl Open,
+    mut world: World,
+    next: impl Fn(&mut World) -> Step,
+    mut look: impl FnMut(&World, &Step, &Answer, &Model),
+) {
+    let mut model = Model::default();
+    for number in 0..STEPS {
+        let step = next(&mut world);
+        let at = || format!("step {number} at {}: {step:?} of {world:?}", world.now());
+        let dropped = may_be_dropped(&model, &world, &step);
+        let expected = call_model(&mut model, &world, &step);
+        let answered =
+            call(store, &world, &step).await.unwrap_or_else(|error| panic!("{error:?} in {}", at()));
+        if !(dropped && answered == Answer::Forgotten(false)) {
+            assert_eq!(answered, expected, "{}", at());
+        }
+        for subject in world.subjects() {
+            for (id, rule) in world.limits() {
+                let stored = store.stored(rule, id, subject).await;
+                let kept = model.kept(id, subject);
+                // A store may drop what has reset.
+                let gone =
+                    stored.is_none() && kept.is_some_and(|kept| kept.resets_at_us <= world.now().as_u64());
+                if !gone {
+                    assert_eq!(stored.as_ref(), kept.map(|kept| &kept.state), "{subject} after {}", at());
+                }
+            }
+        }
+        look(&world, &step, &answered, &model);
+    }
+}
+
+/// Whether the state to forget has reset, so that a store may have dropped it already.
+fn may_be_dropped(model: &Model, world: &World, step: &Step) -> bool {
+    let Step::Forget(plan) = step else { return false };
+    let ask = world.ask(plan);
+    model.kept(ask.id, &ask.subject).is_some_and(|kept| kept.resets_at_us <= world.now().as_u64())
+}
+
+/// Prints the seed if the world fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("repeat with SLUICEGATE_SEED={}", self.0);
+        }
+    }
+}
+
+async fn compare_all(store: &impl Open, name: &str) {
+    for seed in seeds() {
+        let _seed = Seed(seed);
+        let world = World::new(seed, name, Jumps::BackAndForth);
+        compare(store, world, World::step, |_, _, _, _| {}).await;
+        let world = World::new(seed, &format!("{name}-some"), Jumps::Forward);
+        compare(store, world, World::step_of_some_limits, |_, _, _, _| {}).await;
+    }
+}
+
+fn redis(server: &RedisServer) -> RedisStore {
+    RedisStore::open(&RedisConfig::from_url(&server.unix_url()).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn redis_decides_and_keeps_what_the_arithmetic_says() {
+    let server = RedisServer::start();
+    compare_all(&redis(&server), "redis").await;
+}
+
+/// The asks of a step that were counted.
+fn charged<'w>(world: &'w World, step: &'w Step, answered: &Answer) -> impl Iterator<Item = Ask<'w>> {
+    let asks = match (step, answered) {
+        (Step::Take(plans), Answer::Decision(Decision { allowed: true, .. })) => world.asks(plans),
+        _ => Vec::new(),
+    };
+    asks.into_iter().filter(|ask| ask.cost > 0)
+}
+
+/// Every key of the server with its time to live in ms; -1 is none.
+fn lives(admin: &mut redis::Connection) -> HashMap<String, i64> {
+    let keys: Vec<String> =
+        redis::cmd("SCAN").cursor_arg(0).clone().iter(admin).unwrap().map(Result::unwrap).collect();
+    keys.into_iter()
+        .map(|key| {
+            let life: i64 = redis::cmd("PTTL").arg(&key).query(admin).unwrap();
+            (key, life)
+        })
+        .collect()
+}
+
+/// Limiters were found with keys that never expire (limits#14: blocked until deleted by hand), that live a thousand
+/// times too long (Losant/redis-gcra#6), or that end inside their window (rack-attack PR#85): here every key is looked
+/// at after every step.
+#[tokio::test]
+async fn every_key_lives_until_it_has_reset_and_the_grace_and_no_longer() {
+    let server = RedisServer::start();
+    let (store, mut admin) = (redis(&server), server.admin());
+    for seed in seeds().take(60) {
+        let _seed = Seed(seed);
+        redis::cmd("FLUSHALL").exec(&mut admin).unwrap();
+        let mut due: HashMap<String, (u64, Instant)> = HashMap::new();
+        let mut written: HashMap<String, Vec<u8>> = HashMap::new();
+        let world = World::new(seed, "ttl", Jumps::BackAndForth);
+        compare(&store, world, World::step, |world, step, answered, model| {
+            for (key, life) in lives(&mut admin) {
+                let value: Vec<u8> = redis::cmd("GET").arg(&key).query(&mut admin).unwrap();
+                let subject = world.subjects().iter().find(|subject| record_key(subject) == key).unwrap();
+                let changed = written.insert(key.clone(), value.clone()).as_ref() != Some(&value);
+                let moved = changed && matches!(step, Step::Take(_));
+                if moved || charged(world, step, answered).any(|ask| ask.subject == *subject) {
+                    let need_us = model.resets_at_us(subject).unwrap().saturating_sub(world.now().as_u64());
+                    due.insert(key.clone(), (need_us / 1_000, Instant::now()));
+                }
+                let (need_ms, since) = due[&key];
+                let passed = u64::try_from(since.elapsed().as_millis()).unwrap();
+                let life = u64::try_from(life).unwrap_or_else(|_| panic!("{key} has no time to live"));
+                let least = (need_ms + GRACE_MS.start).saturating_sub(passed + DELAY_MS);
+                assert!(life > 0 && life >= least, "{key}: {life} ms left, {need_ms} ms until it has reset");
+                assert!(life <= need_ms + GRACE_MS.end, "{key}: {life} ms left for a need of {need_ms} ms");
+            }
+        })
+        .await;
+    }
+}
+
+/// `EXPIRE` only where a counter is new never repairs a key that lost its time to live (OpenGateLLM#608,
+/// PatchMon#868): one such key blocks its user for ever.
+#[tokio::test]
+async fn a_key_without_time_to_live_gets_one_from_the_next_count() {
+    let server = RedisServer::start();
+    let (store, mut admin) = (redis(&server), server.admin());
+    for seed in seeds().take(30) {
+        let mut world = World::new(seed, "persist", Jumps::Forward);
+        for _ in 0..STEPS {
+            for key in lives(&mut admin).into_keys() {
+                redis::cmd("PERSIST").arg(&key).exec(&mut admin).unwrap();
+            }
+            let step = world.step();
+            let answered = call(&store, &world, &step).await.unwrap();
+            let lives = lives(&mut admin);
+            for ask in charged(&world, &step, &answered) {
+                assert!(lives[&record_key(&ask.subject)] > 0, "seed {seed}: {step:?}");
+            }
+        }
+        redis::cmd("FLUSHALL").exec(&mut admin).unwrap();
+    }
+}
