@@ -82,7 +82,11 @@ impl RedisConfig {
         self
     }
 
-    pub(crate) fn client(&self) -> Result<Client, ConfigError> {
+    /// A plain client for the same server, for tools that talk to it beside the store.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the configuration cannot be used.
+    pub fn client(&self) -> Result<Client, ConfigError> {
         let with_tls = matches!(self.info.addr(), ConnectionAddr::TcpTls { .. });
         if with_tls {
             // The process may have chosen its cryptography already; then that stands.

@@ -77,7 +77,7 @@ enum Malformed {
 pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
     let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
     runtime()?.block_on(async {
-        let domains = args.sources.open()?;
+        let domains = args.sources.open().await?;
         let domain = args.domain.as_deref().or(domains.only()).unwrap_or(crate::domains::DEFAULT_DOMAIN);
         let limiter = domains
             .limiter(domain)

@@ -48,7 +48,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let style = HeaderStyle { families: args.headers, reset: args.reset };
-    let door = Door::new(args.sources.open()?, DoorConfig { headers: style, ..DoorConfig::default() });
+    let door = Door::new(args.sources.open().await?, DoorConfig { headers: style, ..DoorConfig::default() });
     let listener = TcpListener::bind(args.http).await.map_err(|error| {
         Failure::undecided(format!("cannot listen on `{}`: {error}", args.http))
             .hint("another process may hold the port; `--http 127.0.0.1:0` takes a free one")

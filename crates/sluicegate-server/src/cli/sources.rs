@@ -1,7 +1,7 @@
 //! What a decision is made from: policy files and a store. Shared by every verb that decides.
 
 use std::{
-    fs::File,
+    fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -13,6 +13,7 @@ use sluicegate::core::{
 
 use super::Failure;
 use crate::{
+    causes::with_causes,
     domains::Domains,
     store::{AnyClock, AnyStore, StoreUrl},
 };
@@ -26,7 +27,15 @@ pub(super) struct Sources {
     /// A policy file; give it again for each further domain. Without any, a sample policy holds.
     #[arg(long = "policy", env = "SLUICEGATE_POLICY", value_delimiter = ',', value_name = "FILE")]
     policies: Vec<PathBuf>,
-    /// Where counts are kept: `memory`.
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+/// Flags that say where counts are kept.
+#[derive(Debug, clap::Args)]
+pub(super) struct StoreArgs {
+    /// Where counts are kept: `memory`, `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
+    /// `unix:///path`.
     #[arg(
         long,
         env = "SLUICEGATE_STORE",
@@ -35,13 +44,34 @@ pub(super) struct Sources {
         hide_env_values = true
     )]
     store: StoreUrl,
+    /// The certificate authority that a `rediss://` server is trusted by (PEM), instead of the system's.
+    #[arg(long, env = "SLUICEGATE_STORE_CA", value_name = "FILE")]
+    store_ca: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// The store that is meant, with the authority that it is trusted by.
+    pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
+        let Some(path) = &self.store_ca else { return Ok(self.store.clone()) };
+        let StoreUrl::Redis(config) = self.store.clone() else {
+            return Err(Failure::usage("`--store-ca` is for a `rediss://` store"));
+        };
+        let pem = fs::read(path)
+            .map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", path.display())))?;
+        Ok(StoreUrl::Redis(Box::new(config.trusting(pem))))
+    }
+
+    /// Opens it.
+    pub(super) async fn open(&self) -> Result<(AnyStore, AnyClock), Failure> {
+        AnyStore::open(&self.url()?).await.map_err(|error| Failure::usage(with_causes(&error)))
+    }
 }
 
 impl Sources {
     /// Reads the policies and opens the store.
-    pub(super) fn open(&self) -> Result<Domains<AnyStore, AnyClock>, Failure> {
+    pub(super) async fn open(&self) -> Result<Domains<AnyStore, AnyClock>, Failure> {
         let policies = self.policies()?;
-        let (store, clock) = AnyStore::open(&self.store);
+        let (store, clock) = self.store.open().await?;
         Domains::new(policies, &store, &clock)
             .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))
     }

@@ -5,4 +5,5 @@ mod decide;
 mod generate;
 mod policy;
 mod race;
+mod redis;
 mod support;

@@ -12,7 +12,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 use tokio::{sync::Barrier, task::JoinSet};
 
-use super::{Failure, decide::Output};
+use super::{Failure, decide::Output, sources::StoreArgs};
 
 mod naive;
 mod ours;
@@ -27,15 +27,8 @@ pub(super) struct Args {
     /// The limiter to race against, unless `--url` names an endpoint.
     #[arg(long, env = "SLUICEGATE_LIMITER", default_value = "sluicegate")]
     limiter: Limiter,
-    /// Where the limiter counts: `memory` or a Redis.
-    #[arg(
-        long,
-        env = "SLUICEGATE_STORE",
-        default_value = "memory",
-        value_name = "STORE",
-        hide_env_values = true
-    )]
-    store: String,
+    #[command(flatten)]
+    store: StoreArgs,
     /// The limit.
     #[arg(
         long, env = "SLUICEGATE_LIMIT", default_value = "1000", value_name = "N",
@@ -145,7 +138,7 @@ async fn contest(args: &Args) -> Result<Report, Failure> {
         race.against(&target).await
     } else {
         match args.limiter {
-            Limiter::Sluicegate => race.against(&ours::Ours::open(&args.store, race)?).await,
+            Limiter::Sluicegate => race.against(&ours::Ours::open(&args.store, race).await?).await,
             Limiter::GetCheckIncr => race.against(&naive::GetCheckIncr::open(&args.store, race)?).await,
         }
     };

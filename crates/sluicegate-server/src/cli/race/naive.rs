@@ -3,7 +3,8 @@
 
 use redis::{AsyncCommands, Client, RedisError, aio::MultiplexedConnection};
 
-use super::{Contender, Failure, Race, RaceError, Racer};
+use super::{Contender, Failure, Race, RaceError, Racer, StoreArgs};
+use crate::{causes::with_causes, store::StoreUrl};
 
 /// How long a counter outlives its round if the race is cut short, in seconds.
 const TTL_S: u64 = 3_600;
@@ -11,17 +12,18 @@ const TTL_S: u64 = 3_600;
 /// GET, compare, INCR.
 pub(super) struct GetCheckIncr {
     client: Client,
+    name: String,
     limit: u32,
 }
 
 impl GetCheckIncr {
-    pub(super) fn open(store: &str, race: Race) -> Result<Self, Failure> {
-        if store == "memory" {
+    pub(super) fn open(store: &StoreArgs, race: Race) -> Result<Self, Failure> {
+        let StoreUrl::Redis(config) = store.url()? else {
             let problem = Failure::usage("the limiter `get-check-incr` counts on a Redis");
             return Err(problem.hint("add `--store redis://127.0.0.1:6379`"));
-        }
-        let client = Client::open(store).map_err(|error| Failure::usage(format!("`--store`: {error}")))?;
-        Ok(Self { client, limit: race.limit })
+        };
+        let client = config.client().map_err(|error| Failure::usage(with_causes(&error)))?;
+        Ok(Self { client, name: format!("get-check-incr on {config}"), limit: race.limit })
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RaceError> {
@@ -37,7 +39,7 @@ impl Contender for GetCheckIncr {
     type Racer = NaiveRacer;
 
     fn name(&self) -> String {
-        "get-check-incr on redis".to_owned()
+        self.name.clone()
     }
 
     async fn prepare(&self, key: &str, used: u32) -> Result<(), RaceError> {

@@ -7,8 +7,8 @@ use sluicegate::{
     core::{Attributes, Costs, Policy},
 };
 
-use super::{Contender, Failure, Race, RaceError, Racer};
-use crate::store::{AnyClock, AnyStore, StoreUrl};
+use super::{Contender, Failure, Race, RaceError, Racer, StoreArgs};
+use crate::store::{AnyClock, AnyStore};
 
 type OurLimiter = Limiter<AnyStore, AnyClock>;
 
@@ -19,12 +19,12 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) fn open(store: &str, race: Race) -> Result<Self, Failure> {
-        let url: StoreUrl = store.parse().map_err(|error| Failure::usage(format!("`--store`: {error}")))?;
-        let (opened, clock) = AnyStore::open(&url);
+    pub(super) async fn open(store: &StoreArgs, race: Race) -> Result<Self, Failure> {
+        let name = store.url()?.to_string();
+        let (opened, clock) = store.open().await?;
         let policy = policy(race.limit).map_err(Failure::usage)?;
         let limiter = Arc::new(Limiter::new(policy, opened, clock));
-        Ok(Self { limiter, store: url.to_string() })
+        Ok(Self { limiter, store: name })
     }
 }
 

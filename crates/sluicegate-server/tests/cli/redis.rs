@@ -1,0 +1,111 @@
+//! The verbs on a real Redis.
+
+use std::fs;
+
+use serde_json::json;
+use sluicegate_tests::RedisServer;
+
+use crate::support::{Folder, finish, run, sluicegate};
+
+const THREE: &str = "{ name: three, algorithm: fixed_window, limit: 3, per: 1w, key: [user] }";
+const BUCKET: &str = "{ name: bucket, algorithm: token_bucket, limit: 10, per: 1s, key: [user] }";
+
+fn keys(server: &RedisServer) -> Vec<String> {
+    redis::cmd("KEYS").arg("*").query(&mut server.admin()).unwrap()
+}
+
+/// At 998 of 1,000 with 50 at once the limiter that people write first lets most of them through.
+#[test]
+fn the_naive_limiter_over_admits_and_this_one_lets_through_exactly_two() {
+    let server = RedisServer::start();
+    let race = |limiter: &str| {
+        let store = server.url();
+        run(&["race", "--limiter", limiter, "--store", &store, "--rounds", "20", "--output", "json"])
+    };
+    let ours = race("sluicegate");
+    assert_eq!(ours.code, Some(0), "{ours:?}");
+    assert_eq!((&ours.json()["admitted_least"], &ours.json()["admitted_most"]), (&json!(2), &json!(2)));
+
+    let naive = race("get-check-incr");
+    assert_eq!(naive.code, Some(1), "{naive:?}");
+    assert!(naive.json()["admitted_most"].as_u64() > Some(10), "{naive:?}");
+    assert!(naive.json()["over_admitted_rounds"].as_u64() > Some(0), "{naive:?}");
+    assert_eq!(keys(&server), Vec::<String>::new(), "a race leaves nothing behind");
+}
+
+#[test]
+fn processes_count_together_and_peek_counts_nothing() {
+    let server = RedisServer::start();
+    let folder = Folder::new("together");
+    let (policy, url) = (folder.policy("p.yaml", &[THREE]), server.url());
+    let ask = |verb: &str| run(&[verb, "user=alice", "--policy", &policy, "--store", &url]);
+    let codes: Vec<_> = ["take", "peek", "peek", "take", "peek", "take", "peek", "take"]
+        .into_iter()
+        .map(|verb| ask(verb).code.unwrap())
+        .collect();
+    assert_eq!(codes, [0, 0, 0, 0, 0, 0, 1, 1]);
+}
+
+#[test]
+fn both_stores_give_the_same_answer_to_the_letter() {
+    let server = RedisServer::start();
+    let folder = Folder::new("same");
+    let policy = folder.policy("p.yaml", &[BUCKET]);
+    for cost in ["1", "10", "11", "0"] {
+        let ask = |store: &str, user: &str| {
+            let user = format!("user={user}");
+            run(&["take", &user, "--cost", cost, "--policy", &policy, "--store", store, "--output", "json"])
+        };
+        let (memory, redis) = (ask("memory", cost), ask(&server.url(), cost));
+        assert_eq!((memory.code, memory.out), (redis.code, redis.out), "cost {cost}");
+    }
+}
+
+#[test]
+fn a_redis_that_does_not_answer_is_exit_code_3_and_no_password_is_told() {
+    for verb in ["take", "peek"] {
+        let run = run(&[verb, "user=alice", "--store", "redis://limiter:s3cret@127.0.0.1:1"]);
+        assert_eq!((run.code, run.out.as_str()), (Some(3), ""), "{run:?}");
+        assert!(run.err.starts_with("error: ") && !run.err.contains("s3cret"), "{run:?}");
+    }
+    let race = run(&["race", "--store", "redis://limiter:s3cret@127.0.0.1:1"]);
+    assert_eq!(race.code, Some(3), "{race:?}");
+    assert!(!race.err.contains("s3cret"), "{race:?}");
+    for wrong in ["redis://a:s3cret@host:notaport", "redis+cluster://a:s3cret@host", "http://a:s3cret@host"] {
+        let run = run(&["take", "--store", wrong]);
+        assert_eq!(run.code, Some(2), "{run:?}");
+    }
+}
+
+#[test]
+fn a_user_with_a_password_a_database_and_a_unix_socket_are_spoken_to() {
+    let server = RedisServer::start();
+    let rights = ["SETUSER", "limiter", "on", ">s3cret", "~sg1:*", "+@all"];
+    redis::cmd("ACL").arg(&rights).exec(&mut server.admin()).unwrap();
+    for url in [server.url_as("limiter", "s3cret", 3), server.unix_url()] {
+        let run = run(&["take", "user=alice", "--store", &url]);
+        assert_eq!(run.code, Some(0), "{url}: {run:?}");
+    }
+    let denied = run(&["take", "user=alice", "--store", &server.url_as("limiter", "wrong", 0)]);
+    assert_eq!(denied.code, Some(3), "{denied:?}");
+}
+
+#[test]
+fn tls_is_spoken_with_the_authority_that_is_named() {
+    let server = RedisServer::with_tls();
+    let folder = Folder::new("tls");
+    let (url, pem) = server.tls_url();
+    let ca = format!("{}/ca.pem", folder.path());
+    fs::write(&ca, pem).unwrap();
+    let trusted = run(&["take", "user=alice", "--store", &url, "--store-ca", &ca]);
+    assert_eq!(trusted.code, Some(0), "{trusted:?}");
+    let race = run(&["race", "--limiter", "get-check-incr", "--store", &url, "--store-ca", &ca]);
+    assert_eq!(race.code, Some(1), "{race:?}");
+
+    let untrusted = run(&["take", "user=alice", "--store", &url]);
+    assert_eq!(untrusted.code, Some(3), "{untrusted:?}");
+    let plain = run(&["take", "user=alice", "--store", &server.url(), "--store-ca", &ca]);
+    assert_eq!(plain.code, Some(2), "{plain:?}");
+    let nowhere = finish(sluicegate().args(["take", "--store", &url, "--store-ca", "/does/not/exist"]));
+    assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
+}
