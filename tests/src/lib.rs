@@ -9,6 +9,8 @@
 )]
 
 pub mod certs;
+pub mod checks;
+pub mod fixtures;
 pub mod model;
 pub mod redis_server;
 pub mod sequence;

@@ -10,6 +10,7 @@ use sluicegate::{
 use sluicegate_redis::{RedisConfig, RedisStore, record_key};
 use sluicegate_tests::{
     RedisServer,
+    checks::lives,
     model::Model,
     sequence::{Jumps, Step, World},
 };
@@ -145,18 +146,6 @@ fn charged<'w>(world: &'w World, step: &'w Step, answered: &Answer) -> impl Iter
         _ => Vec::new(),
     };
     asks.into_iter().filter(|ask| ask.cost > 0)
-}
-
-/// Every key of the server with its time to live in ms; -1 is none.
-fn lives(admin: &mut redis::Connection) -> HashMap<String, i64> {
-    let keys: Vec<String> =
-        redis::cmd("SCAN").cursor_arg(0).clone().iter(admin).unwrap().map(Result::unwrap).collect();
-    keys.into_iter()
-        .map(|key| {
-            let life: i64 = redis::cmd("PTTL").arg(&key).query(admin).unwrap();
-            (key, life)
-        })
-        .collect()
 }
 
 /// Limiters were found with keys that never expire (limits#14: blocked until deleted by hand), that live a thousand

@@ -25,7 +25,7 @@ use crate::{
 /// Calls that may wait to be written before callers wait for room; each is some hundred bytes.
 const QUEUE: usize = 1_024;
 /// How often a script is loaded for one call. More than once only if someone flushes scripts again and again.
-const MAX_LOADS: usize = 3;
+const MAX_LOADS: usize = 10;
 
 /// A connection to one server. It connects with the first call; no call waits longer than a connect and a response
 /// timeout each for itself and for one caller before it.

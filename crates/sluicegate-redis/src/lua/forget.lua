@@ -8,7 +8,7 @@
 local call, unpack, sub = redis.call, struct.unpack, string.sub
 local record, id = call('GET', KEYS[1]) or '', tonumber(ARGV[1])
 local from, size, kept, found = 1, #record, {}, 0
-while from < size do
+while from <= size do
   local tag, _, _, number = unpack('<I5I5dd', record, from)
   local machine = tag % 256
   local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)

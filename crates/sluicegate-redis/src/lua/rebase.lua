@@ -10,7 +10,7 @@ local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.s
 for i = 1, #KEYS do
   local record, asks, written, last, moved = call('GET', KEYS[i]) or '', ARGV[i], {}, 0, false
   local from, size, second = 1, #record, 0
-  while from < size do
+  while from <= size do
     local found, resets, first, number = unpack('<I5I5dd', record, from)
     local machine = found % 256
     local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)

@@ -28,12 +28,12 @@ for i = 1, count do
   for at = 1, #asks, 53 do
     tag, now, per_s, p, q, r, s = unpack('<I5dddddd', asks, at)
     local machine, found, resets, first, second = tag % 256, 0
-    if from < size then
+    if from <= size then
       found, resets, first, second = unpack('<I5I5dd', record, from)
       if found ~= tag then
         -- Out of order: the ask's entry moves to the front of those that are left, if it is there.
         local seek, sub = from, string.sub
-        while seek < size do
+        while seek <= size do
           found, resets, first, second = unpack('<I5I5dd', record, seek)
           local kind = found % 256
           local length = kind == 2 and 26 + 10 * second or kind == 3 and 34 or 26

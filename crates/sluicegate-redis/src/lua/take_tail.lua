@@ -13,7 +13,7 @@
     local second = now / per_s
     second = second - second % 1
     if held > last then last = held end
-    while from < size do
+    while from <= size do
       -- Entries of limits that the request does not know.
       local found, resets, _, number = unpack('<I5I5dd', record, from)
       local kind = found % 256

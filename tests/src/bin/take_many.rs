@@ -1,0 +1,42 @@
+//! A process that makes many calls at once, for tests that need several processes: `take_many URL LIMIT TASKS ROUNDS`.
+//!
+//! It says `ready`, waits for a line, and then prints how many calls were admitted, after each round.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test's helper")]
+
+use std::{io::Write, time::Duration};
+
+use sluicegate::{
+    Store,
+    core::{Align, Ask, LimitId, Micros, Rule, Subject},
+};
+use sluicegate_redis::{RedisConfig, RedisStore};
+use sluicegate_tests::checks::admitted_at_once;
+
+#[tokio::main]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let number = |at: usize| arguments[at].parse::<usize>().expect("a number");
+    let (limit, tasks, rounds) = (u64::try_from(number(2)).unwrap(), number(3), number(4));
+    let store = RedisStore::open(&RedisConfig::from_url(&arguments[1]).unwrap()).unwrap();
+    store.ping().await.unwrap();
+    say("ready");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+    for _ in 0..rounds {
+        let store = store.clone();
+        let admitted = admitted_at_once(tasks, move |_| take(store.clone(), limit)).await;
+        say(&admitted.to_string());
+    }
+}
+
+async fn take(store: RedisStore, limit: u64) -> bool {
+    let rule = Rule::fixed_window(limit, Duration::from_secs(3_600), Align::Epoch).unwrap();
+    let subject = Subject::new("test", &[], &[("user", Some("shared"))]);
+    let ask = Ask { rule: &rule, id: LimitId::of("shared", &rule), subject, cost: 1 };
+    store.take(&[ask], Micros::from_secs(1_790_000_000)).await.unwrap().allowed
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}").unwrap();
+    out.flush().unwrap();
+}
