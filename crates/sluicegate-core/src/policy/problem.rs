@@ -4,6 +4,8 @@ use std::fmt;
 
 /// Problems beyond this many are not listed: whoever repairs a hundred will ask again.
 const MAX_PROBLEMS: usize = 100;
+/// Problems kept while a file is read, so that a file of nothing but mistakes stays small in memory.
+const MAX_KEPT: usize = 1_000;
 /// The longest excerpt of a line, in characters, so that a message fits a terminal.
 const MAX_EXCERPT: usize = 110;
 
@@ -137,7 +139,9 @@ pub(super) struct Problems(Vec<Problem>);
 
 impl Problems {
     pub(super) fn push(&mut self, problem: Problem) {
-        self.0.push(problem);
+        if self.0.len() < MAX_KEPT {
+            self.0.push(problem);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,13 +1,15 @@
 //! The verbs on a real Redis.
 
-use std::fs;
+use std::{fs, thread};
 
 use serde_json::json;
 use sluicegate_tests::RedisServer;
 
-use crate::support::{Folder, finish, run, sluicegate};
+use crate::support::{Folder, Serving, finish, run, sluicegate};
 
 const THREE: &str = "{ name: three, algorithm: fixed_window, limit: 3, per: 1w, key: [user] }";
+const DAILY: &str =
+    "{ name: daily, algorithm: fixed_window, limit: 1000, per: 1d, align: first_request, key: [user] }";
 const BUCKET: &str = "{ name: bucket, algorithm: token_bucket, limit: 10, per: 1s, key: [user] }";
 
 fn keys(server: &RedisServer) -> Vec<String> {
@@ -31,6 +33,27 @@ fn the_naive_limiter_over_admits_and_this_one_lets_through_exactly_two() {
     assert!(naive.json()["admitted_most"].as_u64() > Some(10), "{naive:?}");
     assert!(naive.json()["over_admitted_rounds"].as_u64() > Some(0), "{naive:?}");
     assert_eq!(keys(&server), Vec::<String>::new(), "a race leaves nothing behind");
+}
+
+/// Two instances on one Redis: each holds half of the connections, and both count the same.
+#[test]
+fn instances_of_the_door_that_share_a_redis_let_through_exactly_what_is_left() {
+    let server = RedisServer::start();
+    let folder = Folder::new("instances");
+    let policy = folder.policy("p.yaml", &[DAILY]);
+    let instances = [(); 2].map(|()| Serving::start_on(&policy, &server.url()));
+    let body =
+        |cost: u32| json!({"domain": "here", "attributes": {"user": "alice"}, "cost": cost}).to_string();
+    assert!(instances[0].post("/v1/take", &body(998)).starts_with(r#"{"allowed":true"#));
+    let takes: Vec<_> = (0..50).map(|n| (&instances[n % 2], body(1))).collect();
+    let answers: Vec<String> = thread::scope(|scope| {
+        let racing: Vec<_> =
+            takes.iter().map(|(instance, body)| scope.spawn(|| instance.post("/v1/take", body))).collect();
+        racing.into_iter().map(|racer| racer.join().unwrap()).collect()
+    });
+    let passed = answers.iter().filter(|answer| answer.contains(r#""allowed":true,"binding""#)).count();
+    assert_eq!(passed, 2, "{answers:?}");
+    assert!(answers.iter().all(|answer| answer.contains(r#""decided_by":"store""#)), "{answers:?}");
 }
 
 #[test]

@@ -88,8 +88,12 @@ pub(crate) struct Serving {
 
 impl Serving {
     pub(crate) fn start(policy: &str) -> Self {
+        Self::start_on(policy, "memory")
+    }
+
+    pub(crate) fn start_on(policy: &str, store: &str) -> Self {
         let mut command = sluicegate();
-        command.args(["serve", "--http", "127.0.0.1:0", "--policy", policy]);
+        command.args(["serve", "--http", "127.0.0.1:0", "--policy", policy, "--store", store]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
