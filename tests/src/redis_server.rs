@@ -9,12 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use sluicegate_redis::{RedisConfig, RedisStore};
 use tempfile::TempDir;
 
 use crate::certs::Certs;
 
 /// How long a server may take to answer its first PING.
 const START_UP: Duration = Duration::from_secs(10);
+/// How long a store of a test waits.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server on a free port, a unix socket and, if asked for, a port with TLS. It ends with this value.
 #[derive(Debug)]
@@ -81,6 +84,12 @@ impl RedisServer {
     /// The URL over TCP.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// A store on this server. It waits longer for answers than the default: tests share their machine.
+    pub fn store(&self) -> RedisStore {
+        let config = RedisConfig::from_url(&self.url()).expect("a url").response_timeout(PATIENCE);
+        RedisStore::open(&config.connect_timeout(PATIENCE)).expect("a server's url")
     }
 
     /// The URL over TCP with a user, a password and a database number.

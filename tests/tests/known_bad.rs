@@ -5,18 +5,18 @@
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use sluicegate::{
-    Clock, Store, SystemClock,
-    core::{Ask, LimitId, Rule, Subject},
-};
-use sluicegate_redis::{RedisConfig, RedisStore};
+use sluicegate::{Clock, Store, SystemClock, core::Rule};
 use sluicegate_tests::{
     RedisServer,
     checks::{admitted_at_once, lives},
+    fixtures::Limit,
 };
 
 async fn connect(server: &RedisServer) -> MultiplexedConnection {
-    redis::Client::open(server.url()).unwrap().get_multiplexed_async_connection().await.unwrap()
+    // Tests share their machine: an answer may take long.
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+    let client = redis::Client::open(server.url()).unwrap();
+    client.get_multiplexed_async_connection_with_config(&config).await.unwrap()
 }
 
 /// Read, compare, count: others read in between.
@@ -62,24 +62,41 @@ const WINDOW: Duration = Duration::from_secs(2);
 const LIMIT: u64 = 10;
 
 /// Spends 1 at the start of a window and 8 at its end, and counts what passes of ten calls just after the edge. The
-/// counts of the last window have hardly faded: at most 2 may pass.
-async fn passed_after_the_edge<A: Future<Output = bool>>(take: impl Fn() -> A) -> usize {
+/// counts of the last window have hardly faded: at most 2 may pass. `take` gets the number of the try: on a machine
+/// under load a pause may spoil one.
+async fn passed_after_the_edge<A: Future<Output = bool>>(take: impl Fn(usize) -> A) -> usize {
+    for round in 0..10 {
+        if let Some(passed) = try_around_the_edge(|| take(round)).await {
+            return passed;
+        }
+    }
+    panic!("this machine pauses for so long that no window can be hit");
+}
+
+/// `None` if a pause took a call out of the part of the window where it belongs.
+async fn try_around_the_edge<A: Future<Output = bool>>(take: impl Fn() -> A) -> Option<usize> {
     let clock = SystemClock::new();
     let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
+    let window = || clock.now().as_u64() / window_us;
     let left_of_window = || Duration::from_micros(window_us - clock.now().as_u64() % window_us);
     // Redis expires keys by real time alone, so that this is one of the few tests that wait for it.
     tokio::time::sleep(left_of_window() + WINDOW / 50).await;
-    assert!(take().await);
-    tokio::time::sleep(WINDOW * 8 / 10).await;
+    let first = window();
+    take().await;
+    let in_time = left_of_window() > WINDOW * 95 / 100;
+    tokio::time::sleep(WINDOW * 7 / 10).await;
     for _ in 0..8 {
-        assert!(take().await);
+        take().await;
     }
-    tokio::time::sleep(left_of_window() + WINDOW / 25).await;
+    let in_time = in_time && window() == first;
+    // Up to 0.15 into the next window, the 9 of the last one still count as 7.65 or more: room for 2 at most.
+    tokio::time::sleep(left_of_window() + WINDOW / 10).await;
     let mut passed = 0;
     for _ in 0..10 {
         passed += usize::from(take().await);
     }
-    passed
+    let in_time = in_time && window() == first + 1 && left_of_window() > WINDOW * 85 / 100;
+    in_time.then_some(passed)
 }
 
 /// Two windows in one hash whose time to live is one window from the first count: it takes the counts of the end of the
@@ -99,12 +116,12 @@ return 1";
 async fn a_time_to_live_of_one_window_is_caught_by_calls_after_the_edge() {
     let server = RedisServer::start();
     let (redis, clock) = (connect(&server).await, SystemClock::new());
-    let passed = passed_after_the_edge(|| {
+    let passed = passed_after_the_edge(|round| {
         let (mut redis, now) = (redis.clone(), clock.now().as_u64());
         async move {
             let window_us = u64::try_from(WINDOW.as_micros()).unwrap();
             let script = redis::Script::new(COUNTER_WITH_SHORT_LIFE);
-            let mut call = script.key("short");
+            let mut call = script.key(format!("short-{round}"));
             call.arg(now).arg(window_us).arg(LIMIT);
             call.invoke_async::<u64>(&mut redis).await.unwrap() == 1
         }
@@ -116,13 +133,12 @@ async fn a_time_to_live_of_one_window_is_caught_by_calls_after_the_edge() {
 #[tokio::test]
 async fn ours_remembers_the_window_before_when_its_key_would_have_ended() {
     let server = RedisServer::start();
-    let store = RedisStore::open(&RedisConfig::from_url(&server.url()).unwrap()).unwrap();
+    let store = server.store();
     let (rule, clock) = (Rule::sliding_counter(LIMIT, WINDOW).unwrap(), SystemClock::new());
-    let subject = Subject::new("test", &[], &[("user", Some("edge"))]);
-    let passed = passed_after_the_edge(|| {
-        let ask = Ask { rule: &rule, id: LimitId::of("edge", &rule), subject: subject.clone(), cost: 1 };
-        let (store, now) = (store.clone(), clock.now());
-        async move { store.take(&[ask], now).await.unwrap().allowed }
+    let limit = Limit::new("edge", rule);
+    let passed = passed_after_the_edge(|round| {
+        let (store, limit, now) = (store.clone(), limit.clone(), clock.now());
+        async move { store.take(&[limit.ask(&round.to_string(), 1)], now).await.unwrap().allowed }
     })
     .await;
     assert!(passed <= 2, "{passed} passed");

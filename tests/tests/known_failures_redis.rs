@@ -8,7 +8,7 @@ use sluicegate::{
     Store,
     core::{Align, AskDecision, Micros, Retry, Rule, State},
 };
-use sluicegate_redis::{RedisConfig, RedisStore, record_key};
+use sluicegate_redis::{RedisStore, record_key};
 use sluicegate_tests::{
     RedisServer,
     checks::lives,
@@ -27,7 +27,7 @@ struct Fixture {
 impl Fixture {
     fn new() -> Self {
         let server = RedisServer::start();
-        let store = RedisStore::open(&RedisConfig::from_url(&server.url()).unwrap()).unwrap();
+        let store = server.store();
         Self { server, store }
     }
 

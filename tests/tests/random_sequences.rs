@@ -7,7 +7,7 @@ use sluicegate::{
     Store, StoreError,
     core::{Ask, Decision, LimitId, Rule, State, Subject},
 };
-use sluicegate_redis::{RedisConfig, RedisStore, record_key};
+use sluicegate_redis::{RedisStore, record_key};
 use sluicegate_tests::{
     RedisServer,
     checks::lives,
@@ -129,14 +129,10 @@ async fn compare_all(store: &impl Open, name: &str) {
     }
 }
 
-fn redis(server: &RedisServer) -> RedisStore {
-    RedisStore::open(&RedisConfig::from_url(&server.unix_url()).unwrap()).unwrap()
-}
-
 #[tokio::test]
 async fn redis_decides_and_keeps_what_the_arithmetic_says() {
     let server = RedisServer::start();
-    compare_all(&redis(&server), "redis").await;
+    compare_all(&server.store(), "redis").await;
 }
 
 /// The asks of a step that were counted.
@@ -154,7 +150,7 @@ fn charged<'w>(world: &'w World, step: &'w Step, answered: &Answer) -> impl Iter
 #[tokio::test]
 async fn every_key_lives_until_it_has_reset_and_the_grace_and_no_longer() {
     let server = RedisServer::start();
-    let (store, mut admin) = (redis(&server), server.admin());
+    let (store, mut admin) = (server.store(), server.admin());
     for seed in seeds().take(60) {
         let _seed = Seed(seed);
         redis::cmd("FLUSHALL").exec(&mut admin).unwrap();
@@ -188,7 +184,7 @@ async fn every_key_lives_until_it_has_reset_and_the_grace_and_no_longer() {
 #[tokio::test]
 async fn a_key_without_time_to_live_gets_one_from_the_next_count() {
     let server = RedisServer::start();
-    let (store, mut admin) = (redis(&server), server.admin());
+    let (store, mut admin) = (server.store(), server.admin());
     for seed in seeds().take(30) {
         let mut world = World::new(seed, "persist", Jumps::Forward);
         for _ in 0..STEPS {

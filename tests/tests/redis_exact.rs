@@ -12,7 +12,6 @@ use sluicegate::{
     Store,
     core::{Align, Ask, LimitId, Micros, Rule, Subject},
 };
-use sluicegate_redis::{RedisConfig, RedisStore};
 use sluicegate_tests::{
     RedisServer,
     checks::{admitted_at_once, lives},
@@ -20,10 +19,6 @@ use sluicegate_tests::{
 
 const NOON: Micros = Micros::from_secs(1_790_000_000);
 const HOUR: Duration = Duration::from_secs(3_600);
-
-fn open(server: &RedisServer) -> RedisStore {
-    RedisStore::open(&RedisConfig::from_url(&server.url()).unwrap()).unwrap()
-}
 
 fn subject(user: &str) -> Subject {
     Subject::new("test", &[], &[("user", Some(user))])
@@ -54,7 +49,7 @@ async fn admitted(
     user: &'static str,
     costs: Vec<u64>,
 ) -> Vec<(u64, bool)> {
-    let stores = [open(server), open(server)];
+    let stores = [server.store(), server.store()];
     let taken = costs.into_iter().enumerate().map(|(call, cost)| {
         let (store, rule) = (stores[call % 2].clone(), rule.clone());
         tokio::spawn(async move {
@@ -73,7 +68,7 @@ async fn admitted(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn just_what_is_left_passes_however_many_ask_at_once() {
     let server = RedisServer::start();
-    let store = open(&server);
+    let store = server.store();
     for rule in rules(1_000) {
         for (used, at_once, user) in [(990, 200, "ten-left"), (998, 50, "two-left")] {
             let first = store.take(&[ask(&rule, user, used)], NOON).await.unwrap();
@@ -91,7 +86,7 @@ async fn just_what_is_left_passes_however_many_ask_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn mixed_costs_fill_the_limit_and_never_exceed_it() {
     let server = RedisServer::start();
-    let store = open(&server);
+    let store = server.store();
     for rule in rules(500) {
         let costs = (0..200).map(|call| 1 + call * 7 % 23).collect();
         let answers = admitted(&server, &rule, "mixed", costs).await;
@@ -106,7 +101,7 @@ async fn mixed_costs_fill_the_limit_and_never_exceed_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_that_passes_is_not_charged_when_another_denies() {
     let server = RedisServer::start();
-    let store = Arc::new(open(&server));
+    let store = Arc::new(server.store());
     let wide = rules(1_000);
     for tight in rules(7) {
         for users in [["same"; 3], ["a", "b", "c"]] {

@@ -20,10 +20,6 @@ fn config(url: &str) -> RedisConfig {
     RedisConfig::from_url(url).unwrap()
 }
 
-fn open(server: &RedisServer) -> RedisStore {
-    RedisStore::open(&config(&server.url())).unwrap()
-}
-
 fn limit(amount: u64) -> Limit {
     Limit::new("hourly", Rule::fixed_window(amount, HOUR, Align::Epoch).unwrap())
 }
@@ -40,7 +36,7 @@ async fn takes(store: &RedisStore, user: &str) -> Result<bool, StoreError> {
 async fn it_counts_over_tcp_and_over_a_unix_socket() {
     let server = RedisServer::start();
     let unix = RedisStore::open(&config(&server.unix_url())).unwrap();
-    assert!(takes(&open(&server), "alice").await.unwrap());
+    assert!(takes(&server.store(), "alice").await.unwrap());
     assert!(takes(&unix, "alice").await.unwrap());
     assert!(!takes(&unix, "alice").await.unwrap());
 }
@@ -97,7 +93,7 @@ fn an_url_that_is_none_is_refused_and_secrets_are_not_shown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn flushing_scripts_in_the_middle_loses_nothing_and_doubles_nothing() {
     let server = RedisServer::start();
-    let (store, tight) = (open(&server), limit(150));
+    let (store, tight) = (server.store(), limit(150));
     let flushing = std::thread::spawn({
         let mut admin = server.admin();
         move || {
@@ -119,7 +115,7 @@ async fn flushing_scripts_in_the_middle_loses_nothing_and_doubles_nothing() {
 #[tokio::test]
 async fn of_many_calls_that_find_no_script_one_loads_it() {
     let server = RedisServer::start();
-    let (store, wide) = (open(&server), limit(1_000));
+    let (store, wide) = (server.store(), limit(1_000));
     let passed = admitted_at_once(200, move |_| {
         let (store, wide) = (store.clone(), wide.clone());
         async move { store.take(&[wide.ask("alice", 1)], NOON).await.unwrap().allowed }
@@ -134,7 +130,7 @@ async fn of_many_calls_that_find_no_script_one_loads_it() {
 #[tokio::test]
 async fn after_flushall_every_key_is_as_if_never_used() {
     let server = RedisServer::start();
-    let (store, tight) = (open(&server), limit(2));
+    let (store, tight) = (server.store(), limit(2));
     assert!(store.take(&[tight.ask("alice", 2)], NOON).await.unwrap().allowed);
     redis::cmd("FLUSHALL").exec(&mut server.admin()).unwrap();
     assert_eq!(remaining(&store, &tight, "alice").await, 2);
@@ -144,7 +140,7 @@ async fn after_flushall_every_key_is_as_if_never_used() {
 #[tokio::test]
 async fn no_value_of_a_key_collides_with_another_or_leaves_the_prefix() {
     let server = RedisServer::start();
-    let (store, tight) = (open(&server), limit(1));
+    let (store, tight) = (server.store(), limit(1));
     let long = ["x".repeat(10_000), "x".repeat(9_999) + "y"];
     let odd = [
         "", " ", "a", "A", "a ", "{a}", "}:s", "a:b", "a=b", "%61", "%h", "\0", "\r\n", "é", "e\u{301}",
@@ -177,7 +173,7 @@ fn keys_of_one_tenant_share_their_slot_whatever_else_they_count_by() {
 #[tokio::test]
 async fn forgetting_one_limit_leaves_the_others_of_the_subject_and_their_time_to_live() {
     let server = RedisServer::start();
-    let store = open(&server);
+    let store = server.store();
     let limits = [
         limit(5),
         Limit::new("log", Rule::sliding_log(5, HOUR).unwrap()),
@@ -200,7 +196,7 @@ async fn forgetting_one_limit_leaves_the_others_of_the_subject_and_their_time_to
 #[tokio::test]
 async fn a_lost_connection_is_made_again_by_the_next_call() {
     let mut server = RedisServer::start();
-    let store = open(&server);
+    let store = server.store();
     assert!(takes(&store, "alice").await.unwrap());
     server.stop();
     let refused = takes(&store, "alice").await.unwrap_err();
@@ -222,7 +218,7 @@ async fn a_lost_connection_is_made_again_by_the_next_call() {
 #[tokio::test]
 async fn without_a_server_it_says_at_once_that_nothing_was_counted() {
     let mut server = RedisServer::start();
-    let store = open(&server);
+    let store = RedisStore::open(&config(&server.url())).unwrap();
     server.stop();
     let began = Instant::now();
     let mut calls = tokio::task::JoinSet::new();
@@ -260,7 +256,7 @@ async fn a_server_that_hangs_is_an_unknown_outcome_within_the_timeout() {
 #[tokio::test]
 async fn a_server_without_memory_refuses_and_nothing_is_counted() {
     let server = RedisServer::with(&["--maxmemory-policy", "noeviction"]);
-    let store = open(&server);
+    let store = server.store();
     assert!(takes(&store, "alice").await.unwrap());
     redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg("1").exec(&mut server.admin()).unwrap();
     let error = takes(&store, "bob").await.unwrap_err();
@@ -272,7 +268,7 @@ async fn a_server_without_memory_refuses_and_nothing_is_counted() {
 #[tokio::test]
 async fn a_key_that_someone_else_wrote_is_an_error_and_stays_as_it_is() {
     let server = RedisServer::start();
-    let (store, mut admin) = (open(&server), server.admin());
+    let (store, mut admin) = (server.store(), server.admin());
     let key = record_key(&subject("alice"));
     redis::cmd("SET").arg(&key).arg("5").exec(&mut admin).unwrap();
     assert!(takes(&store, "alice").await.is_err());
@@ -289,7 +285,7 @@ async fn a_request_with_too_many_asks_is_refused_before_it_is_sent() {
     let server = RedisServer::start();
     let limits: Vec<Limit> = (0..129).map(|n| Limit::new(&format!("l{n}"), limit(5).rule)).collect();
     let asks: Vec<_> = limits.iter().map(|limit| limit.ask("alice", 1)).collect();
-    let store = open(&server);
+    let store = server.store();
     assert_eq!(store.take(&asks, NOON).await.unwrap_err().counted(), Counted::Nothing);
     assert!(store.take(&asks[..128], NOON).await.unwrap().allowed);
     assert!(store.take(&[], NOON).await.unwrap().allowed);
@@ -318,7 +314,7 @@ async fn state_from_an_hour_ahead_is_moved_to_the_servers_time_and_keeps_what_wa
     let server = RedisServer::start();
     let clock = RedisClock::start(&config(&server.url())).unwrap();
     clock.sync().await.unwrap();
-    let store = open(&server).with_clock(clock.clone());
+    let store = server.store().with_clock(clock.clone());
     let minute = Duration::from_secs(60);
     let fixed = Limit::new("fixed", Rule::fixed_window(10, minute, Align::FirstRequest).unwrap());
     let ahead = clock.now().plus(HOUR);

@@ -17,7 +17,8 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let number = |at: usize| arguments[at].parse::<usize>().expect("a number");
     let (limit, tasks, rounds) = (u64::try_from(number(2)).unwrap(), number(3), number(4));
-    let store = RedisStore::open(&RedisConfig::from_url(&arguments[1]).unwrap()).unwrap();
+    let config = RedisConfig::from_url(&arguments[1]).unwrap().response_timeout(Duration::from_secs(20));
+    let store = RedisStore::open(&config).unwrap();
     store.ping().await.unwrap();
     say("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
