@@ -1,6 +1,6 @@
 //! Reading the body of a request, within bounds.
 
-use std::time::Duration;
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use http_body_util::BodyExt;
 use hyper::{
@@ -51,11 +51,33 @@ fn is_json(media_type: &HeaderValue) -> bool {
     essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
 }
 
+/// What a future gives within that time.
+///
+/// A body has nearly always come with its head, but is handed over one step later. So the second look is taken at
+/// once, and a timer, which costs more than reading the body, is set only if that finds nothing either.
+async fn soon<F: Future>(within: Duration, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut looked = false;
+    let first = poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if looked => Poll::Ready(None),
+        Poll::Pending => {
+            looked = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match first.await {
+        Some(output) => Some(output),
+        None => timeout(within, future).await.ok(),
+    }
+}
+
 /// The whole body.
 pub(super) async fn read(headers: &HeaderMap, body: Incoming, expected: Expected) -> Result<Bytes, Problem> {
-    match timeout(expected.within, read_bounded(headers, body, expected.max_len)).await {
-        Ok(read) => read,
-        Err(_) => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
+    match soon(expected.within, read_bounded(headers, body, expected.max_len)).await {
+        Some(read) => read,
+        None => Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
     }
 }
 

@@ -7,6 +7,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
+use sluicegate::{Clock, Store};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{OwnedSemaphorePermit, Semaphore},
@@ -14,7 +15,6 @@ use tokio::{
 };
 
 use super::{door::Door, linger::Lingering};
-use sluicegate::{Clock, Store};
 
 /// How long a client may take to send the head of a request, an idle connection included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
