@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use sluicegate_core::{
-    State,
-    algorithm::{GiveBack, bucket},
+    Align, Micros, State,
+    algorithm::{GiveBack, bucket, fixed_window, sliding_counter},
 };
 
 use crate::{
@@ -260,4 +260,85 @@ fn a_charge_that_cannot_be_placed_gives_nothing_back() {
         desk.settle(99 * HOUR, 0, 0);
         assert_eq!(desk.key.peek(99 * HOUR, 0).remaining, Some(2), "{kind:?}");
     }
+}
+
+/// What comes back of 3 that were charged at `charged_at` ticks, to a state that was stored.
+fn returned(spec: &Spec, state: impl Into<State>, charged_at: u64) -> State {
+    let rule = spec.rule();
+    let question = Key::new(&rule).question(0, 1);
+    question.give_back(state.into(), GiveBack { charged_at, held: 3, actual: 0 })
+}
+
+#[test]
+fn a_fixed_window_gets_back_what_was_charged_from_its_first_to_its_last_tick() {
+    let spec = Spec { kind: Kind::Fixed(Align::Epoch), amount: 10, window_us: SECOND };
+    let (start, end) = (7 * SECOND, 8 * SECOND);
+    for (charged_at, used) in [(start - 1, 5), (start, 2), (end - 1, 2), (end, 5)] {
+        let left = returned(&spec, fixed_window::State { start, used: 5 }, charged_at);
+        assert_eq!(left, fixed_window::State { start, used }.into(), "{charged_at}");
+    }
+}
+
+#[test]
+fn a_sliding_counter_gets_back_to_the_window_that_was_charged() {
+    let spec = Spec { kind: Kind::Counter, amount: 10, window_us: SECOND };
+    let start = 7 * SECOND;
+    for (charged_at, previous, current) in [
+        (start - SECOND - 1, 4, 5),
+        (start - SECOND, 1, 5),
+        (start - 1, 1, 5),
+        (start, 4, 2),
+        (start + SECOND - 1, 4, 2),
+        (start + SECOND, 4, 5),
+    ] {
+        let left = returned(&spec, sliding_counter::State { start, previous: 4, current: 5 }, charged_at);
+        assert_eq!(left, sliding_counter::State { start, previous, current }.into(), "{charged_at}");
+    }
+}
+
+/// A caller that is 3 s behind, over the edge of a window: what it held is found where it was counted.
+#[test]
+fn a_hold_of_a_clock_that_is_behind_comes_back_whole() {
+    for kind in one_of_each_kind().into_iter().filter(|kind| !matches!(kind, Kind::Queue { .. })) {
+        let spec = Spec { kind, amount: 10, window_us: MINUTE };
+        let rule = spec.rule();
+        let phase = rule.at(Micros::new(0), crate::key::NAME).phase * spec.tick_us();
+        let edge = HOUR + phase;
+        let mut desk = Desk::new(&spec, Key::new(&rule), Refund::Ours);
+        assert!(desk.hold(edge, 1));
+        assert!(desk.hold(edge - 3 * SECOND, 5));
+        desk.settle(edge - 3 * SECOND, 1, 0);
+        assert_eq!(desk.key.peek(edge, 0).remaining, Some(9), "{kind:?}");
+        assert_eq!(desk.key.rebases, 0);
+    }
+}
+
+/// All of a window came back; a caller that is behind must still not be counted in the window before it, which is
+/// forgotten: 10 of 10 were used there.
+#[test]
+fn a_window_that_is_empty_again_keeps_its_place() {
+    let spec = Spec { kind: Kind::Fixed(Align::Epoch), amount: 10, window_us: MINUTE };
+    let rule = spec.rule();
+    let mut desk = Desk::new(&spec, Key::new(&rule), Refund::Ours);
+    assert!(desk.hold(HOUR - 30 * SECOND, 10));
+    assert!(desk.hold(HOUR, 4));
+    desk.settle(HOUR, 1, 0);
+    assert!(desk.hold(HOUR - SECOND, 10));
+    assert_eq!(breach(&spec, &desk.events), None, "{:?}", desk.events);
+    assert_eq!(desk.key.peek(HOUR, 0).remaining, Some(0));
+}
+
+/// The newest entry came back whole: without its time a caller that is behind would be admitted beside what a log has
+/// dropped by then.
+#[test]
+fn a_log_keeps_the_time_of_an_entry_that_came_back() {
+    let spec = Spec { kind: Kind::Log, amount: 10, window_us: SECOND };
+    let rule = spec.rule();
+    let mut desk = Desk::new(&spec, Key::new(&rule), Refund::Ours);
+    assert!(desk.hold(HOUR, 10));
+    assert!(desk.hold(HOUR + SECOND, 10));
+    desk.settle(HOUR + SECOND, 1, 0);
+    assert!(desk.hold(HOUR + 1, 10));
+    assert_eq!(breach(&spec, &desk.events), None, "{:?}", desk.events);
+    assert!(!desk.key.admits(HOUR + 2 * SECOND - 1, 1));
 }
