@@ -24,9 +24,7 @@ fn the_bound_of_a_sliding_counter_is_tight() {
     assert!(key.take(MINUTE - 1_000, 60).allowed);
     let mut admitted = 60;
     for second in 60..120 {
-        while key.take(second * SECOND, 1).allowed {
-            admitted += 1;
-        }
+        admitted += (0..100).filter(|_| key.take(second * SECOND, 1).allowed).count();
     }
     // d = 59.001 s: at most 60·(1 + 59.001/60) = 119.001.
     assert_eq!(admitted, 119);
