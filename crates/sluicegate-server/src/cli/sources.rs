@@ -60,18 +60,18 @@ impl StoreArgs {
             .map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", path.display())))?;
         Ok(StoreUrl::Redis(Box::new(config.trusting(pem))))
     }
+}
 
-    /// Opens it.
-    pub(super) async fn open(&self) -> Result<(AnyStore, AnyClock), Failure> {
-        AnyStore::open(&self.url()?).await.map_err(|error| Failure::usage(with_causes(&error)))
-    }
+/// Opens a store.
+pub(super) async fn open(url: &StoreUrl) -> Result<(AnyStore, AnyClock), Failure> {
+    AnyStore::open(url).await.map_err(|error| Failure::usage(with_causes(&error)))
 }
 
 impl Sources {
     /// Reads the policies and opens the store.
     pub(super) async fn open(&self) -> Result<Domains<AnyStore, AnyClock>, Failure> {
         let policies = self.policies()?;
-        let (store, clock) = self.store.open().await?;
+        let (store, clock) = open(&self.store.url()?).await?;
         Domains::new(policies, &store, &clock)
             .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))
     }

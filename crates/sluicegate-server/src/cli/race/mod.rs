@@ -5,7 +5,7 @@ use std::{
     io::{Write, stdout},
     process::{self, ExitCode},
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use clap::ValueEnum;
@@ -13,6 +13,7 @@ use serde::Serialize;
 use tokio::{sync::Barrier, task::JoinSet};
 
 use super::{Failure, decide::Output, sources::StoreArgs};
+use crate::store::StoreUrl;
 
 mod naive;
 mod ours;
@@ -132,14 +133,29 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if report.over_admitted_rounds > 0 { ExitCode::from(OVER_ADMITTED) } else { ExitCode::SUCCESS })
 }
 
+/// The longest wait for a connection or an answer. A burst on a busy machine is slow, and that is not what is measured.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The store, waited for with patience.
+fn patient(store: &StoreArgs) -> Result<StoreUrl, Failure> {
+    Ok(match store.url()? {
+        StoreUrl::Redis(config) => {
+            StoreUrl::Redis(Box::new(config.connect_timeout(PATIENCE).response_timeout(PATIENCE)))
+        }
+        memory @ StoreUrl::Memory => memory,
+    })
+}
+
 async fn contest(args: &Args) -> Result<Report, Failure> {
     let race = Race { limit: args.limit, used: args.used, burst: args.burst, rounds: args.rounds };
     let report = if let Some(target) = args.target.open(race).await? {
         race.against(&target).await
     } else {
         match args.limiter {
-            Limiter::Sluicegate => race.against(&ours::Ours::open(&args.store, race).await?).await,
-            Limiter::GetCheckIncr => race.against(&naive::GetCheckIncr::open(&args.store, race)?).await,
+            Limiter::Sluicegate => race.against(&ours::Ours::open(&patient(&args.store)?, race).await?).await,
+            Limiter::GetCheckIncr => {
+                race.against(&naive::GetCheckIncr::open(&patient(&args.store)?, race)?).await
+            }
         }
     };
     report.map_err(Failure::undecided)

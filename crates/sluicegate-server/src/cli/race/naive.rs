@@ -1,9 +1,9 @@
 //! The limiter that people write first, on a real Redis: read the counter, compare, count. Known to be wrong: between
 //! the read and the count others read the same number.
 
-use redis::{AsyncCommands, Client, RedisError, aio::MultiplexedConnection};
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisError, aio::MultiplexedConnection};
 
-use super::{Contender, Failure, Race, RaceError, Racer, StoreArgs};
+use super::{Contender, Failure, PATIENCE, Race, RaceError, Racer};
 use crate::{causes::with_causes, store::StoreUrl};
 
 /// How long a counter outlives its round if the race is cut short, in seconds.
@@ -17,8 +17,8 @@ pub(super) struct GetCheckIncr {
 }
 
 impl GetCheckIncr {
-    pub(super) fn open(store: &StoreArgs, race: Race) -> Result<Self, Failure> {
-        let StoreUrl::Redis(config) = store.url()? else {
+    pub(super) fn open(url: &StoreUrl, race: Race) -> Result<Self, Failure> {
+        let StoreUrl::Redis(config) = url else {
             let problem = Failure::usage("the limiter `get-check-incr` counts on a Redis");
             return Err(problem.hint("add `--store redis://127.0.0.1:6379`"));
         };
@@ -27,7 +27,10 @@ impl GetCheckIncr {
     }
 
     async fn connect(&self) -> Result<MultiplexedConnection, RaceError> {
-        self.client.get_multiplexed_async_connection().await.map_err(lost)
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(PATIENCE))
+            .set_response_timeout(Some(PATIENCE));
+        self.client.get_multiplexed_async_connection_with_config(&config).await.map_err(lost)
     }
 }
 

@@ -7,8 +7,8 @@ use sluicegate::{
     core::{Attributes, Costs, Policy},
 };
 
-use super::{Contender, Failure, Race, RaceError, Racer, StoreArgs};
-use crate::store::{AnyClock, AnyStore};
+use super::{super::sources, Contender, Failure, Race, RaceError, Racer};
+use crate::store::{AnyClock, AnyStore, StoreUrl};
 
 type OurLimiter = Limiter<AnyStore, AnyClock>;
 
@@ -19,12 +19,11 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    pub(super) async fn open(store: &StoreArgs, race: Race) -> Result<Self, Failure> {
-        let name = store.url()?.to_string();
-        let (opened, clock) = store.open().await?;
+    pub(super) async fn open(url: &StoreUrl, race: Race) -> Result<Self, Failure> {
+        let (store, clock) = sources::open(url).await?;
         let policy = policy(race.limit).map_err(Failure::usage)?;
-        let limiter = Arc::new(Limiter::new(policy, opened, clock));
-        Ok(Self { limiter, store: name })
+        let limiter = Arc::new(Limiter::new(policy, store, clock));
+        Ok(Self { limiter, store: url.to_string() })
     }
 }
 

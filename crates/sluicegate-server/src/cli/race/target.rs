@@ -1,6 +1,6 @@
 //! Any HTTP endpoint as a contender: 200 admits, 429 denies.
 
-use std::{net::SocketAddr, time::Duration};
+use std::net::SocketAddr;
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -12,12 +12,10 @@ use hyper::{
 use hyper_util::rt::TokioIo;
 use tokio::{net::TcpStream, time::timeout};
 
-use super::{Contender, Failure, Race, RaceError, Racer};
+use super::{Contender, Failure, PATIENCE, Race, RaceError, Racer};
 
 /// The text that stands for a round's own key in URL, headers and body.
 const KEY: &str = "{key}";
-/// The longest wait for a connection or an answer: a limiter that takes longer is ill.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// The most of an answer that is read before its connection is given up, in bytes.
 const MAX_ANSWER_LEN: usize = 1 << 20;
 
