@@ -1,18 +1,22 @@
 //! Exact counts through real sockets.
 
 use std::{
+    net::SocketAddr,
     sync::{Arc, Barrier},
     thread,
 };
 
-use crate::support::{Reply, Server};
+use crate::support::{Client, Reply, Server};
 
-/// Sends one request on each of `clients` connections, all at once.
-fn at_once(server: &Server, clients: usize, body: &str) -> Vec<Reply> {
+/// Sends one request on each of `clients` connections, all at once, to these doors in turn.
+pub(crate) fn at_once(doors: &[SocketAddr], clients: usize, body: &str) -> Vec<Reply> {
     let barrier = Arc::new(Barrier::new(clients));
-    let threads: Vec<_> = (0..clients)
-        .map(|_| {
-            let (barrier, body, mut client) = (Arc::clone(&barrier), body.to_owned(), server.connect());
+    let threads: Vec<_> = doors
+        .iter()
+        .cycle()
+        .take(clients)
+        .map(|door| {
+            let (barrier, body, mut client) = (Arc::clone(&barrier), body.to_owned(), Client::connect(*door));
             thread::spawn(move || {
                 barrier.wait();
                 client.post("/v1/take", body)
@@ -22,7 +26,8 @@ fn at_once(server: &Server, clients: usize, body: &str) -> Vec<Reply> {
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
-fn passed(replies: &[Reply]) -> usize {
+/// How many passed; every other one was denied.
+pub(crate) fn passed(replies: &[Reply]) -> usize {
     assert!(replies.iter().all(|reply| [200, 429].contains(&reply.status)), "{replies:?}");
     replies.iter().filter(|reply| reply.status == 200).count()
 }
@@ -40,7 +45,7 @@ fn of_200_at_once_at_990_of_1000_exactly_10_pass() {
     for algorithm in ALGORITHMS {
         let server = thousand(algorithm);
         assert_eq!(server.post("/v1/take", r#"{"attributes": {"user": "a"}, "cost": 990}"#).status, 200);
-        let replies = at_once(&server, 200, r#"{"attributes": {"user": "a"}}"#);
+        let replies = at_once(&[server.address], 200, r#"{"attributes": {"user": "a"}}"#);
         assert_eq!(passed(&replies), 10, "{algorithm}");
     }
 }
@@ -51,7 +56,7 @@ fn of_50_at_once_at_998_of_1000_exactly_2_pass() {
     for algorithm in ALGORITHMS {
         let server = thousand(algorithm);
         assert_eq!(server.post("/v1/take", r#"{"attributes": {"user": "a"}, "cost": 998}"#).status, 200);
-        let replies = at_once(&server, 50, r#"{"attributes": {"user": "a"}}"#);
+        let replies = at_once(&[server.address], 50, r#"{"attributes": {"user": "a"}}"#);
         assert_eq!(passed(&replies), 2, "{algorithm}");
         let mut left: Vec<_> =
             replies.iter().map(|reply| reply.header("x-ratelimit-remaining").unwrap()).collect();
@@ -69,7 +74,7 @@ limits:
   - { name: narrow, algorithm: gcra, limit: 10, per: 1d, key: [user, endpoint] }
   - { name: log, algorithm: sliding_log, limit: 500, per: 1d, key: [] }
 "]);
-    let replies = at_once(&server, 100, r#"{"attributes": {"user": "a", "endpoint": "x"}}"#);
+    let replies = at_once(&[server.address], 100, r#"{"attributes": {"user": "a", "endpoint": "x"}}"#);
     assert_eq!(passed(&replies), 10);
     let left = server.post("/v1/peek", r#"{"attributes": {"user": "a", "endpoint": "y"}}"#).json();
     let remaining: Vec<_> = (0..3).map(|index| left["limits"][index]["remaining"].clone()).collect();

@@ -11,4 +11,5 @@ mod headers;
 mod lifecycle;
 mod openapi;
 mod process;
+mod redis;
 mod support;

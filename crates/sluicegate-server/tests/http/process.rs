@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    net::SocketAddr,
     path::PathBuf,
     process::{Child, Command, Output, Stdio},
 };
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use crate::support::Client;
 
-fn sluicegate() -> Command {
+pub(crate) fn sluicegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
         command.env_remove(name);
@@ -20,19 +21,20 @@ fn sluicegate() -> Command {
 }
 
 /// A serving process; it is killed when dropped.
-struct Serving {
+pub(crate) struct Serving {
     child: Child,
-    client: Client,
+    pub(crate) address: SocketAddr,
+    pub(crate) client: Client,
 }
 
 impl Serving {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line:?}"));
-        let client = Client::connect(address.parse().unwrap());
-        Self { child, client }
+        let address = address.parse().unwrap();
+        Self { child, address, client: Client::connect(address) }
     }
 
     fn signal(&self, name: &str) {
@@ -49,10 +51,10 @@ impl Drop for Serving {
 }
 
 /// A policy file of its own; it is removed when dropped.
-struct PolicyFile(PathBuf);
+pub(crate) struct PolicyFile(pub(crate) PathBuf);
 
 impl PolicyFile {
-    fn new(name: &str, text: &str) -> Self {
+    pub(crate) fn new(name: &str, text: &str) -> Self {
         let path = std::env::temp_dir().join(format!("sluicegate-{}-{name}.yaml", std::process::id()));
         fs::write(&path, text).unwrap();
         Self(path)

@@ -1,0 +1,82 @@
+//! The door over a real Redis, from the binary.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+use sluicegate_tests::RedisServer;
+
+use crate::{
+    concurrency::{at_once, passed},
+    process::{PolicyFile, Serving, sluicegate},
+};
+
+/// Windows that begin with the first count: none ends while a test runs.
+const THREE_LIMITS: &str = "
+version: 1
+limits:
+  - { name: wide, algorithm: fixed_window, limit: 100000, per: 1d, align: first_request, key: [user] }
+  - { name: narrow, algorithm: fixed_window, limit: 1000, per: 1d, align: first_request, key: [user] }
+  - { name: all, algorithm: sliding_counter, limit: 200000, per: 1d, key: [] }
+";
+
+fn serve(redis: &RedisServer, policy: &PolicyFile) -> Serving {
+    let mut command = sluicegate();
+    command.args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url(), "--policy"]).arg(&policy.0);
+    Serving::start(&mut command)
+}
+
+/// Two processes that share one Redis, 200 and 50 requests at once, a limit of 1,000 in the midst of two others.
+#[test]
+fn two_servers_on_one_redis_let_through_exactly_what_is_left() {
+    let (redis, policy) = (RedisServer::start(), PolicyFile::new("two-servers", THREE_LIMITS));
+    let (mut left, right) = (serve(&redis, &policy), serve(&redis, &policy));
+    for (user, used, clients) in [("a", 990_u32, 200), ("b", 998, 50)] {
+        let used_up = format!(r#"{{"attributes": {{"user": "{user}"}}, "cost": {used}}}"#);
+        assert_eq!(left.client.post("/v1/take", used_up).status, 200);
+        let body = format!(r#"{{"attributes": {{"user": "{user}"}}}}"#);
+        let replies = at_once(&[left.address, right.address], clients, &body);
+        assert_eq!(passed(&replies), usize::try_from(1_000 - used).unwrap());
+        let limits = left.client.post("/v1/peek", body).json()["limits"].clone();
+        assert_eq!((&limits[0]["remaining"], &limits[1]["remaining"]), (&json!(99_000), &json!(0)));
+    }
+    let all = left.client.post("/v1/peek", r#"{"attributes": {"user": "c"}}"#).json()["limits"][2].clone();
+    assert_eq!(all["remaining"], json!(198_000), "a denial of the second limit has charged the third");
+}
+
+#[test]
+fn a_batch_on_redis_is_as_exact() {
+    let (redis, policy) = (RedisServer::start(), PolicyFile::new("batch", THREE_LIMITS));
+    let mut server = serve(&redis, &policy);
+    let batch = format!(r#"{{"requests": [{}]}}"#, vec![r#"{"attributes": {"user": "a"}}"#; 700].join(","));
+    for expected in [700, 300] {
+        let results = server.client.post("/v1/batch", &batch).json()["results"].as_array().unwrap().clone();
+        assert_eq!(results.iter().filter(|result| result["allowed"] == true).count(), expected);
+        assert!(results.iter().all(|result| result["decided_by"] == "store"));
+    }
+}
+
+#[test]
+fn a_redis_that_dies_fails_no_request_and_decides_again_when_it_is_back() {
+    let (mut redis, policy) = (RedisServer::start(), PolicyFile::new("dies", THREE_LIMITS));
+    let mut server = serve(&redis, &policy);
+    let body = r#"{"attributes": {"user": "a"}}"#;
+    let decided_by = |server: &mut Serving| {
+        let reply = server.client.post("/v1/take", body);
+        assert_eq!(reply.status, 200);
+        reply.json()["decided_by"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(decided_by(&mut server), "store");
+    redis.stop();
+    assert_eq!(decided_by(&mut server), "fallback");
+    assert_eq!(server.client.get("/readyz").status, 200);
+    redis.restart();
+    let begin = Instant::now();
+    while decided_by(&mut server) != "store" {
+        assert!(begin.elapsed() < Duration::from_secs(20), "the store is not asked again");
+        // The connection comes back on its own, some time soon.
+        thread::sleep(Duration::from_millis(50));
+    }
+}
