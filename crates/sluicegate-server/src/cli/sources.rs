@@ -4,6 +4,7 @@ use std::{
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use sluicegate::core::{
@@ -47,24 +48,40 @@ pub(super) struct StoreArgs {
     /// The certificate authority that a `rediss://` server is trusted by (PEM), instead of the system's.
     #[arg(long, env = "SLUICEGATE_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
+    /// How long a store over a network may take to be reached, and to answer, in ms.
+    #[arg(
+        long,
+        env = "SLUICEGATE_STORE_TIMEOUT_MS",
+        default_value = "500",
+        value_name = "MS",
+        value_parser = clap::value_parser!(u64).range(1..=60_000)
+    )]
+    store_timeout_ms: u64,
 }
 
 impl StoreArgs {
-    /// The store that is meant, with the authority that it is trusted by.
+    /// The store that is meant, with the authority that it is trusted by and the time that it may take.
     pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
-        let Some(path) = &self.store_ca else { return Ok(self.store.clone()) };
-        let StoreUrl::Redis(config) = self.store.clone() else {
-            return Err(Failure::usage("`--store-ca` is for a `rediss://` store"));
+        let config = match (&self.store, &self.store_ca) {
+            (StoreUrl::Memory, None) => return Ok(StoreUrl::Memory),
+            (StoreUrl::Memory, Some(_)) => {
+                return Err(Failure::usage("`--store-ca` is for a `rediss://` store"));
+            }
+            (StoreUrl::Redis(config), None) => config.as_ref().clone(),
+            (StoreUrl::Redis(config), Some(path)) => config.as_ref().clone().trusting(certificate(path)?),
         };
-        let pem = fs::read(path)
-            .map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", path.display())))?;
-        Ok(StoreUrl::Redis(Box::new(config.trusting(pem))))
+        let timeout = Duration::from_millis(self.store_timeout_ms);
+        Ok(StoreUrl::Redis(Box::new(config.connect_timeout(timeout).response_timeout(timeout))))
     }
 }
 
 /// Opens a store.
 pub(super) async fn open(url: &StoreUrl) -> Result<(AnyStore, AnyClock), Failure> {
     AnyStore::open(url).await.map_err(|error| Failure::usage(with_causes(&error)))
+}
+
+fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", path.display())))
 }
 
 impl Sources {

@@ -22,8 +22,11 @@ limits:
   - { name: all, algorithm: sliding_counter, limit: 200000, per: 1d, key: [] }
 ";
 
+/// A server that waits for its store longer than the default: tests share their machine, and a decision without the
+/// store is not what they count.
 fn serve(redis: &RedisServer, policy: &PolicyFile) -> Serving {
     let mut command = sluicegate();
+    command.env("SLUICEGATE_STORE_TIMEOUT_MS", "20000");
     command.args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url(), "--policy"]).arg(&policy.0);
     Serving::start(&mut command)
 }
