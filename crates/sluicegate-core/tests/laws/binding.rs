@@ -77,6 +77,7 @@ fn left(remaining: u64, capacity: u64, limit: u64) -> AskDecision {
 #[test]
 fn the_share_of_a_bucket_is_measured_against_its_burst() {
     assert_eq!(Decision::of(vec![left(5, 5, 100), left(50, 100, 100)]).binding(), Some(1));
+    assert_eq!(Decision::of(vec![left(1, 1, 1), left(3, 4, 4)]).binding(), Some(1));
     assert_eq!(Decision::of(vec![left(60, 100, 100), left(25, 50, 10)]).binding(), Some(1));
 }
 
