@@ -276,16 +276,13 @@ impl Policy {
         if let Some(ask) = same_key.and_then(|other| other.ask.as_ref()) {
             return ask.subject.clone();
         }
-        let pairs = |names: &'_ [String]| -> Vec<(String, Option<String>)> {
-            names.iter().map(|name| (name.clone(), attributes.value(name).map(str::to_owned))).collect()
-        };
-        let (slot_by, key) = (pairs(&self.slot_by), pairs(&limit.key));
-        Subject::new(&self.domain, &borrowed(&slot_by), &borrowed(&key))
+        let (slot_by, key) = (pairs(&self.slot_by, attributes), pairs(&limit.key, attributes));
+        Subject::new(&self.domain, &slot_by, &key)
     }
 }
 
-fn borrowed(pairs: &[(String, Option<String>)]) -> Vec<(&str, Option<&str>)> {
-    pairs.iter().map(|(name, value)| (name.as_str(), value.as_deref())).collect()
+fn pairs<'a>(names: &'a [String], attributes: &'a Attributes) -> Vec<(&'a str, Option<&'a str>)> {
+    names.iter().map(|name| (name.as_str(), attributes.value(name))).collect()
 }
 
 fn missing_attribute<'l>(limit: &'l Limit, attributes: &Attributes) -> Option<&'l str> {
