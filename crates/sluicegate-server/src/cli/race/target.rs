@@ -50,14 +50,18 @@ pub(super) struct Target {
 }
 
 impl Endpoint {
+    /// Whether every round meets a counter of its own: always, except at an endpoint that is asked without `{key}`.
+    pub(super) fn is_fresh_each_round(&self) -> bool {
+        let Some(url) = &self.url else { return true };
+        std::iter::once(url).chain(&self.headers).chain([&self.body]).any(|text| text.contains(KEY))
+    }
+
     /// The endpoint, if one is named: resolved once, so that what was checked is what is asked.
     pub(super) async fn open(&self, race: Race) -> Result<Option<Target>, Failure> {
         let Some(url) = &self.url else { return Ok(None) };
         let headers =
             self.headers.iter().map(|header| parse_header(header)).collect::<Result<Vec<_>, _>>()?;
-        let fresh =
-            std::iter::once(url).chain(&self.headers).chain([&self.body]).any(|text| text.contains(KEY));
-        if race.rounds > 1 && !fresh {
+        if race.rounds > 1 && !self.is_fresh_each_round() {
             let problem = Failure::usage("every round after the first would meet a full counter");
             return Err(problem.hint("let `{key}` stand in the URL, a header or the body, or race one round"));
         }
