@@ -64,6 +64,31 @@ impl Verdict<'_> {
     }
 }
 
+impl LimitVerdict<'_> {
+    /// The time after which more than now remains for certain, if nothing else happens; zero if nothing is used.
+    ///
+    /// A bucket gives its next token then, to the tick; a window gives back at its reset at the latest. For a refused
+    /// cost it is when that cost fits, `None` if it never does.
+    pub fn more_after(&self) -> Option<Duration> {
+        match (self.decision.retry, self.algorithm) {
+            (Some(Retry::After(wait)), _) => Some(wait),
+            (Some(Retry::Never), _) => None,
+            (None, Algorithm::TokenBucket | Algorithm::Gcra) => Some(self.next_token_after()),
+            (None, _) => Some(self.decision.reset_after),
+        }
+    }
+
+    /// A bucket is full at its reset, so its next token comes earlier by the time that all the others need.
+    fn next_token_after(&self) -> Duration {
+        let AskDecision { limit, capacity, remaining, reset_after, .. } = self.decision;
+        let missing = capacity.unwrap_or_default().saturating_sub(remaining.unwrap_or_default());
+        let others = u128::from(missing.saturating_sub(1));
+        let amount = u128::from(limit.unwrap_or_default()).max(1);
+        let others_us = others.saturating_mul(self.window.as_micros()) / amount;
+        reset_after.saturating_sub(Duration::from_micros(u64::try_from(others_us).unwrap_or(u64::MAX)))
+    }
+}
+
 /// A request without a verdict.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -164,4 +189,42 @@ fn verdict<'p>(applied: &[Applied<'p>], decision: Decision, decided_at: Micros) 
         }
     });
     Verdict { allowed: all.allowed, binding: all.binding(), limits: limits.collect(), decided_at }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluicegate_core::{Question, Rule, Skew};
+
+    use super::*;
+
+    /// A bucket of 7 per 3 s with a burst of 5, after each cost and each time: when is its next token there?
+    #[test]
+    fn a_bucket_has_its_next_token_when_told_and_not_two_ticks_earlier()
+    -> Result<(), Box<dyn std::error::Error>> {
+        let rule = Rule::token_bucket(7, Duration::from_secs(3), 5)?;
+        let begin = Micros::from_secs(1_700_000_000);
+        let ask = |cost, after| Question { rule: &rule, key: b"", cost, now: begin.plus(after) };
+        for (cost, after_us) in
+            (1..=5).flat_map(|cost| (0..3_000_000).step_by(71_993).map(move |us| (cost, us)))
+        {
+            let charged = ask(cost, Duration::ZERO).charge(ask(cost, Duration::ZERO).roll(None)?);
+            let at = |after| {
+                let state = ask(0, after).roll(Some(charged.clone()))?;
+                Ok::<_, Skew>(ask(0, after).report(&state, false))
+            };
+            let after = Duration::from_micros(after_us);
+            let (name, unit) = ("", "");
+            let (algorithm, window) = (rule.algorithm(), rule.window());
+            let told = LimitVerdict { name, algorithm, window, unit, cost: 0, decision: at(after)? };
+            let more_after = told.more_after().ok_or("never")?;
+            if told.decision.remaining == told.decision.capacity {
+                assert_eq!(more_after, Duration::ZERO);
+                continue;
+            }
+            assert!(at(after + more_after)?.remaining > told.decision.remaining, "{cost} {after:?}");
+            let earlier = (after + more_after).saturating_sub(Duration::from_micros(2)).max(after);
+            assert_eq!(at(earlier)?.remaining, told.decision.remaining, "{cost} {after:?}");
+        }
+        Ok(())
+    }
 }

@@ -155,10 +155,9 @@ fn push_policy(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, amount: u64) {
 /// `;r=0;t=2`; a limit that can never admit the cost has no `t`.
 fn push_service_limit(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, _amount: u64) {
     push_parameter(list, b";r=", limit.decision.remaining.unwrap_or_default());
-    match limit.decision.retry {
-        Some(Retry::After(wait)) => push_parameter(list, b";t=", retry_s(wait)),
-        Some(Retry::Never) => {}
-        None => push_parameter(list, b";t=", ceil_s(limit.decision.reset_after)),
+    if let Some(more_after) = limit.more_after() {
+        let told_s = if limit.decision.allowed { ceil_s(more_after) } else { retry_s(more_after) };
+        push_parameter(list, b";t=", told_s);
     }
 }
 

@@ -106,6 +106,24 @@ limits:
     assert_eq!(members(&reply, "ratelimit")[0].1[0], ("r".into(), 2_251_799_813_684));
 }
 
+#[test]
+fn a_bucket_that_was_emptied_tells_the_time_of_its_next_token() {
+    let policy = "
+version: 1
+limits:
+  - { name: slow, algorithm: token_bucket, limit: 1, per: 10s, burst: 6, key: [] }
+";
+    let server = Server::start(&[policy]);
+    let emptied = server.post("/v1/take", r#"{"attributes": {}, "cost": 6}"#);
+    assert_eq!(members(&emptied, "ratelimit"), expected(&[("slow", &[("r", 0), ("t", 10)])]));
+    server.clock.turn(Duration::from_millis(9_500));
+    let peeked = server.post("/v1/peek", r#"{"attributes": {}, "cost": 0}"#);
+    assert_eq!(members(&peeked, "ratelimit"), expected(&[("slow", &[("r", 0), ("t", 1)])]));
+    assert_eq!(peeked.header("x-ratelimit-reset"), Some((NOW_S + 60).to_string().as_str()));
+    server.clock.turn(Duration::from_millis(500));
+    assert_eq!(server.post("/v1/take", r#"{"attributes": {}}"#).status, 200);
+}
+
 fn told(families: &str, reset: Reset) -> Reply {
     let headers = HeaderStyle { families: families.parse::<Families>().unwrap(), reset };
     let server = Server::start_with(&[TWO_LIMITS], DoorConfig { headers, ..DoorConfig::default() });
