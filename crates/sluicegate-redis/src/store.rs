@@ -100,6 +100,14 @@ impl RedisStore {
         Record::new(&record).state(id, rule).map_err(malformed)
     }
 
+    /// The call that a `take` of these asks makes, for measurements. The asks are of different limits or subjects.
+    ///
+    /// # Errors
+    /// [`StoreError`] if there are more than [`MAX_ASKS`].
+    pub fn take_call(&self, asks: &[Ask<'_>], now: Micros) -> Result<Cmd, StoreError> {
+        Ok(call(&self.scripts.take, &groups(asks)?, asks, now))
+    }
+
     async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
         let groups = groups(asks)?;
         for retried in [false, true] {

@@ -1,0 +1,301 @@
+//! The Redis store against bare scripts, on a `redis-server` of its own: `cargo run --release --bin redis`.
+//!
+//! Server time is what the server process used (INFO cpu) per decision of a pipelined client, so that neither the
+//! client nor the machine's other work counts. Medians of alternating rounds.
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use redis::{Cmd, aio::MultiplexedConnection};
+use sluicegate::{
+    Store,
+    core::{Align, Ask, LimitId, Micros, Rule, Subject},
+};
+use sluicegate_bench::median;
+use sluicegate_redis::{RedisConfig, RedisStore, record_key};
+use tempfile::TempDir;
+
+const NOW: Micros = Micros::from_secs(1_790_000_000);
+const MINUTE: Duration = Duration::from_secs(60);
+const KEYS: usize = 100;
+/// Commands of one pipeline, pipelines of one round, and rounds.
+const PIPELINE: usize = 200;
+const PIPELINES: usize = 50;
+const ROUNDS: usize = 11;
+/// Calls at once of the client's measurement, and calls of one round.
+const IN_FLIGHT: usize = 512;
+const CALLS: usize = 60_000;
+
+/// What people write first: count, and end with the window.
+const INCRBY_PEXPIRE: &str = "local n = redis.call('INCRBY', KEYS[1], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return n";
+/// The same with the window's end set by its first count alone.
+const INCRBY_FIRST_PEXPIRE: &str = "local n = redis.call('INCRBY', KEYS[1], ARGV[1])
+if n == tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
+return n";
+/// GCRA as textbooks and libraries write it: decimal state, four values in the reply.
+const TEXTBOOK_GCRA: &str = "
+local now, interval, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local tat = redis.call('GET', KEYS[1])
+if tat then tat = math.max(tonumber(tat), now) else tat = now end
+local new_tat = tat + interval * cost
+local allow_at = new_tat - interval * burst
+if now < allow_at then
+  return {0, 0, tostring(allow_at - now), tostring(tat - now)}
+end
+redis.call('SET', KEYS[1], string.format('%.0f', new_tat), 'PX', math.ceil((new_tat - now) / 1000))
+return {1, math.floor((now - allow_at) / interval), tostring(-1), tostring(new_tat - now)}";
+
+struct Server {
+    process: Child,
+    url: String,
+    address: String,
+    _dir: TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let dir = TempDir::new().expect("a temporary directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
+        let process = Command::new("redis-server")
+            .current_dir(dir.path())
+            .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &port.to_string()])
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("`redis-server` must be installed");
+        let address = format!("127.0.0.1:{port}");
+        while TcpStream::connect(&address).is_err() {
+            thread::sleep(Duration::from_millis(5)); // Nothing tells when a server starts to listen.
+        }
+        Self { process, url: format!("redis://{address}"), address, _dir: dir }
+    }
+
+    fn admin(&self) -> redis::Connection {
+        redis::Client::open(self.url.as_str()).and_then(|client| client.get_connection()).expect("a connection")
+    }
+
+    fn store(&self) -> RedisStore {
+        RedisStore::open(&RedisConfig::from_url(&self.url).expect("a url")).expect("a store")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _killed = self.process.kill();
+        let _waited = self.process.wait();
+    }
+}
+
+/// Microseconds of processor time that the server has used.
+fn cpu_us(admin: &mut redis::Connection) -> f64 {
+    let info: String = redis::cmd("INFO").arg("cpu").query(admin).expect("the server's statistics");
+    let seconds = |name: &str| -> f64 {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
+        line.trim().parse().expect("a number")
+    };
+    (seconds("used_cpu_user:") + seconds("used_cpu_sys:")) * 1e6
+}
+
+/// One pipeline of a contestant, ready to be sent.
+struct Contestant {
+    name: &'static str,
+    pipeline: Vec<u8>,
+    figures: Vec<f64>,
+}
+
+impl Contestant {
+    fn new(name: &'static str, mut command: impl FnMut(usize) -> Cmd) -> Self {
+        let mut pipeline = Vec::new();
+        (0..PIPELINE).for_each(|at| command(at % KEYS).write_packed_command(&mut pipeline));
+        Self { name, pipeline, figures: Vec::new() }
+    }
+
+    fn round(&mut self, server: &Server, admin: &mut redis::Connection) {
+        let mut stream = TcpStream::connect(&server.address).expect("a connection");
+        self.send(&mut stream);
+        let before = cpu_us(admin);
+        (0..PIPELINES).for_each(|_| self.send(&mut stream));
+        self.figures.push((cpu_us(admin) - before) / (PIPELINE * PIPELINES) as f64);
+    }
+
+    /// Sends the pipeline and reads until an echo that is asked for last comes back.
+    fn send(&self, stream: &mut TcpStream) {
+        const END: &[u8] = b"the-end-of-replies\r\n";
+        stream.write_all(&self.pipeline).expect("a pipeline sent");
+        stream.write_all(b"*2\r\n$4\r\nECHO\r\n$18\r\nthe-end-of-replies\r\n").expect("an echo sent");
+        let (mut buffer, mut tail) = (vec![0; 1 << 16], Vec::new());
+        while !tail.ends_with(END) {
+            let read = stream.read(&mut buffer).expect("replies");
+            assert!(!buffer[..read].windows(5).any(|bytes| bytes == b"-ERR "), "{} fails", self.name);
+            tail.extend_from_slice(&buffer[..read]);
+            tail.drain(..tail.len().saturating_sub(END.len()));
+        }
+    }
+
+    fn us(&self) -> f64 {
+        median(self.figures.clone())
+    }
+}
+
+fn subject(key: usize) -> Subject {
+    Subject::new("api", &[], &[("user", Some(format!("user-{key}").as_str()))])
+}
+
+fn ask<'a>(rule: &'a Rule, name: &str, key: usize) -> Ask<'a> {
+    Ask { rule, id: LimitId::of(name, rule), subject: subject(key), cost: 1 }
+}
+
+fn fixed(amount: u64) -> Rule {
+    Rule::fixed_window(amount, MINUTE, Align::Epoch).expect("a rule")
+}
+
+fn bucket(amount: u64) -> Rule {
+    Rule::token_bucket(amount, MINUTE, amount).expect("a rule")
+}
+
+const ENOUGH: u64 = 30_000_000;
+
+fn server_time(server: &Server, store: &RedisStore) -> Vec<Contestant> {
+    let mut admin = server.admin();
+    let load = |admin: &mut redis::Connection, script: &str| -> String {
+        redis::cmd("SCRIPT").arg("LOAD").arg(script).query(admin).expect("a script")
+    };
+    let bare = |sha: String, arguments: Vec<u64>| {
+        move |key: usize| {
+            let mut call = redis::cmd("EVALSHA");
+            call.arg(&sha).arg(1).arg(format!("bare:{{api:user=user-{key}}}")).arg(&arguments);
+            call
+        }
+    };
+    let ours = |rule: Rule, limits: usize| {
+        move |key: usize| {
+            let names: Vec<String> = (0..limits).map(|limit| format!("limit-{limit}")).collect();
+            let asks: Vec<Ask<'_>> = names.iter().map(|name| ask(&rule, name, key)).collect();
+            store.take_call(&asks, NOW).expect("a call")
+        }
+    };
+    let now_us = NOW.as_u64();
+    let mut contestants = vec![
+        Contestant::new("INCRBY, PEXPIRE", bare(load(&mut admin, INCRBY_PEXPIRE), vec![1, 60_000])),
+        Contestant::new("INCRBY, first PEXPIRE", bare(load(&mut admin, INCRBY_FIRST_PEXPIRE), vec![1, 60_000])),
+        Contestant::new("textbook GCRA", bare(load(&mut admin, TEXTBOOK_GCRA), vec![now_us, 60, 100_000_000, 1])),
+        Contestant::new("fixed_window", ours(fixed(ENOUGH), 1)),
+        Contestant::new("fixed_window, denied", ours(fixed(0), 1)),
+        Contestant::new("fixed_window x3", ours(fixed(ENOUGH), 3)),
+        Contestant::new("fixed_window x10", ours(fixed(ENOUGH), 10)),
+        Contestant::new("token_bucket", ours(bucket(ENOUGH), 1)),
+        Contestant::new("token_bucket, denied", ours(bucket(0), 1)),
+        Contestant::new("token_bucket x3", ours(bucket(ENOUGH), 3)),
+        Contestant::new("token_bucket x10", ours(bucket(ENOUGH), 10)),
+    ];
+    for _ in 0..ROUNDS {
+        for contestant in &mut contestants {
+            redis::cmd("FLUSHALL").exec(&mut admin).expect("an empty server");
+            contestant.round(server, &mut admin);
+        }
+    }
+    contestants
+}
+
+/// Bytes of one record with three limits, and of three keys with one each.
+async fn bytes(server: &Server, store: &RedisStore) -> (f64, f64) {
+    let rule = bucket(100);
+    let asks: Vec<Ask<'_>> = (0..3).map(|limit| ask(&rule, &format!("limit-{limit}"), 0)).collect();
+    store.take(&asks, NOW).await.expect("a decision");
+    let mut usage = |key: String| -> f64 {
+        redis::cmd("MEMORY").arg("USAGE").arg(key).query(&mut server.admin()).expect("a size")
+    };
+    let together = usage(record_key(&subject(0)));
+    let mut apart = 0.0;
+    for key in 1..4 {
+        store.take(&[ask(&rule, "limit-0", key)], NOW).await.expect("a decision");
+        apart += usage(record_key(&subject(key)));
+    }
+    (together, apart)
+}
+
+/// Decisions per second with [`IN_FLIGHT`] calls at once.
+async fn per_second<A: Future<Output = ()> + Send>(call: impl Fn(usize) -> A + Send + Sync + 'static) -> f64 {
+    let (call, began) = (Arc::new(call), Instant::now());
+    let mut callers = tokio::task::JoinSet::new();
+    for caller in 0..IN_FLIGHT {
+        let call = call.clone();
+        callers.spawn(async move {
+            for at in 0..CALLS / IN_FLIGHT {
+                call(caller + at).await;
+            }
+        });
+    }
+    callers.join_all().await;
+    CALLS as f64 / began.elapsed().as_secs_f64()
+}
+
+async fn bare_client(mut redis: MultiplexedConnection, calls: Arc<Vec<Cmd>>, at: usize) {
+    redis.send_packed_command(&calls[at % KEYS]).await.expect("an answer");
+}
+
+async fn our_client(store: RedisStore, rule: Arc<Rule>, id: LimitId, subject: Subject) {
+    let ask = Ask { rule: &rule, id, subject, cost: 1 };
+    store.take(&[ask], NOW).await.expect("a decision");
+}
+
+/// The store's decisions per second as a share of the bare client's on the same script.
+async fn client_share(server: &Server, store: &RedisStore) -> f64 {
+    let rule = Arc::new(bucket(ENOUGH));
+    let calls = (0..KEYS).map(|key| store.take_call(&[ask(&rule, "limit-0", key)], NOW).expect("a call"));
+    let calls: Arc<Vec<Cmd>> = Arc::new(calls.collect());
+    let subjects: Arc<Vec<Subject>> = Arc::new((0..KEYS).map(subject).collect());
+    let client = redis::Client::open(server.url.as_str()).expect("a url");
+    let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+    let bare = client.get_multiplexed_async_connection_with_config(&patient).await.expect("a connection");
+    let id = LimitId::of("limit-0", &rule);
+    let mut shares = Vec::new();
+    for _ in 0..ROUNDS {
+        let (bare, calls) = (bare.clone(), calls.clone());
+        let floor = per_second(move |at| bare_client(bare.clone(), calls.clone(), at)).await;
+        let (store, rule, subjects) = (store.clone(), rule.clone(), subjects.clone());
+        let own =
+            per_second(move |at| our_client(store.clone(), rule.clone(), id, subjects[at % KEYS].clone())).await;
+        shares.push(own / floor);
+    }
+    median(shares)
+}
+
+fn print(what: &str, ratio: f64, target: &str) {
+    println!("| {what:<62} | {ratio:>5.2} | {target:>6} |");
+}
+
+#[tokio::main]
+async fn main() {
+    let server = Server::start();
+    let store = server.store();
+    // Loads the script.
+    store.take(&[ask(&fixed(1), "limit-0", 0)], NOW).await.expect("a decision");
+    let contestants = server_time(&server, &store);
+    let us = |name: &str| contestants.iter().find(|own| own.name == name).expect("a contestant").us();
+    println!("| server time per decision, pipelined | µs |\n|---|---|");
+    for contestant in &contestants {
+        println!("| {} | {:.2} |", contestant.name, contestant.us());
+    }
+    println!("\n| {:<62} | ratio | target |\n|---|---|---|", "what");
+    print("fixed_window : INCRBY, PEXPIRE", us("fixed_window") / us("INCRBY, PEXPIRE"), "<=1.8");
+    print("fixed_window : INCRBY, first PEXPIRE", us("fixed_window") / us("INCRBY, first PEXPIRE"), "");
+    print("token_bucket : textbook GCRA", us("token_bucket") / us("textbook GCRA"), "<=0.85");
+    for machine in ["fixed_window", "token_bucket"] {
+        let of = |suffix: &str| us(&format!("{machine}{suffix}")) / us(machine);
+        print(&format!("{machine}: three limits of a subject : one"), of(" x3"), "<=1.3");
+        print(&format!("{machine}: ten limits of a subject : one"), of(" x10"), "<=2");
+        print(&format!("{machine}: denied : admitted"), of(", denied"), "<=0.8");
+    }
+    let (together, apart) = bytes(&server, &store).await;
+    print("bytes: one record of three limits : three keys", together / apart, "<=0.5");
+    let share = client_share(&server, &store).await;
+    print("decisions/s, 512 in flight: store : bare client, same script", share, ">=0.9");
+}
