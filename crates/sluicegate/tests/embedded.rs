@@ -275,7 +275,7 @@ impl Model {
             answers.push(question.report(&state, charged));
             let key = (ask.id, ask.subject.clone());
             let skewed = self.0.get(&key).is_some_and(|stored| question.roll(Some(stored.clone())).is_err());
-            if charged || (skewed && count) {
+            if charged || (skewed && count && ask.cost > 0) {
                 self.0.insert(key, state);
             }
         }

@@ -314,7 +314,7 @@ impl EmbeddedStore {
                 let decision = question.report(&state, false);
                 if old.is_none() {
                     locked.release(place);
-                } else if rebased && keep_rebased {
+                } else if rebased && keep_rebased && cost > 0 {
                     locked.write(place, record::write(&question, state, old, &self.logs));
                 }
                 decision
