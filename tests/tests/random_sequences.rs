@@ -1,11 +1,15 @@
 //! Every store against the arithmetic: the same asks at the same times, the same decisions and the same stored states.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use sluicegate::{
     Store, StoreError,
     core::{Ask, Decision, LimitId, Rule, State, Subject},
+    embedded::EmbeddedStore,
 };
 use sluicegate_redis::{RedisStore, record_key};
 use sluicegate_tests::{
@@ -31,6 +35,12 @@ trait Open: Store {
 impl Open for RedisStore {
     async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
         self.state(rule, id, subject).await.unwrap()
+    }
+}
+
+impl Open for EmbeddedStore {
+    async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
+        self.state(rule, id, subject)
     }
 }
 
@@ -133,6 +143,11 @@ async fn compare_all(store: &impl Open, name: &str) {
 async fn redis_decides_and_keeps_what_the_arithmetic_says() {
     let server = RedisServer::start();
     compare_all(&server.store(), "redis").await;
+}
+
+#[tokio::test]
+async fn the_embedded_store_decides_and_keeps_what_the_arithmetic_says() {
+    compare_all(&EmbeddedStore::default(), "embedded").await;
 }
 
 /// The asks of a step that were counted.

@@ -274,9 +274,13 @@ impl Model {
             let state = if charged { question.charge(state) } else { state };
             answers.push(question.report(&state, charged));
             let key = (ask.id, ask.subject.clone());
-            let skewed = self.0.get(&key).is_some_and(|stored| question.roll(Some(stored.clone())).is_err());
-            if charged || (skewed && count && ask.cost > 0) {
+            let stored = self.0.get(&key).cloned();
+            let moved =
+                stored.clone().map(|stored| question.rebase(stored)).filter(|_| ask.cost > 0 && count);
+            if charged {
                 self.0.insert(key, state);
+            } else if let Some(moved) = moved {
+                self.0.insert(key, moved);
             }
         }
         Decision::of(answers)

@@ -93,9 +93,9 @@ struct Fast {
 
 /// Where a key is counted.
 enum Found {
-    /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now. A state that was
-    /// moved to now after a clock stepped back is kept even by a denial, or each later denial would move it anew.
-    Slot { place: Place, old: Option<Words>, state: State, rebased: bool },
+    /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now. `moved` is what
+    /// was moved to now after a clock stepped back: a denial keeps it, or each later one would move it anew.
+    Slot { place: Place, old: Option<Words>, state: State, moved: Option<State> },
     /// In the sketch.
     Sketch(Estimate),
 }
@@ -259,8 +259,8 @@ impl EmbeddedStore {
             Some(place) => {
                 let words = locked.read(place);
                 let stored = record::read(ask.rule, words, &self.logs);
-                let (state, rebased) = rolled(&question, stored);
-                Found::Slot { place, old: Some(words), state, rebased }
+                let (state, moved) = rolled(&question, stored);
+                Found::Slot { place, old: Some(words), state, moved }
             }
             None => self.seat_new(&question, fingerprint, home, locked),
         };
@@ -282,7 +282,7 @@ impl EmbeddedStore {
             None
         };
         match claimed {
-            Some(place) => Found::Slot { place, old: None, state: question.fresh(), rebased: false },
+            Some(place) => Found::Slot { place, old: None, state: question.fresh(), moved: None },
             None => Found::Sketch(estimate),
         }
     }
@@ -306,16 +306,16 @@ impl EmbeddedStore {
     }
 
     /// Answers without counting, and gives back a slot that was claimed.
-    fn leave(&self, seat: Seat<'_>, locked: &Locked<'_>, keep_rebased: bool) -> AskDecision {
+    fn leave(&self, seat: Seat<'_>, locked: &Locked<'_>, keep_moved: bool) -> AskDecision {
         let Seat { question, found, .. } = seat;
         let Question { rule, cost, now, .. } = question;
         match found {
-            Found::Slot { place, old, state, rebased } => {
+            Found::Slot { place, old, state, moved } => {
                 let decision = question.report(&state, false);
                 if old.is_none() {
                     locked.release(place);
-                } else if rebased && keep_rebased && cost > 0 {
-                    locked.write(place, record::write(&question, state, old, &self.logs));
+                } else if let Some(moved) = moved.filter(|_| keep_moved && cost > 0) {
+                    locked.write(place, record::write(&question, moved, old, &self.logs));
                 }
                 decision
             }
@@ -333,13 +333,14 @@ impl Seat<'_> {
     }
 }
 
-/// The stored state as of now, and whether it had to be moved. This process has one clock, so state from beyond its skew is moved to now at once.
-fn rolled(question: &Question<'_>, stored: Option<State>) -> (State, bool) {
+/// The stored state as of now, and the stored state moved if it had to be. This process has one clock, so state from beyond its skew is moved to now at once.
+fn rolled(question: &Question<'_>, stored: Option<State>) -> (State, Option<State>) {
     if let Ok(state) = question.roll(stored.clone()) {
-        return (state, false);
+        return (state, None);
     }
     let moved = stored.map(|state| question.rebase(state));
-    (question.roll(moved).unwrap_or_else(|Skew| question.fresh()), true)
+    let state = question.roll(moved.clone()).unwrap_or_else(|Skew| question.fresh());
+    (state, moved)
 }
 
 /// An ask by the bytes of its key.
