@@ -95,3 +95,13 @@ pub fn thread_nanos() -> u64 {
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+/// Processor time of all threads of a process in nanoseconds.
+pub fn process_nanos(pid: u32) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    let nanos = |task: std::fs::DirEntry| -> u64 {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
+    };
+    tasks.map(|task| nanos(task.unwrap())).sum()
+}

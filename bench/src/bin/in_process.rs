@@ -101,15 +101,22 @@ fn flood(cap: usize) {
     };
     let slices: Vec<f64> = keys.chunks(SLICE).map(seconds).collect();
     let slowest = slices.iter().copied().fold(0.0, f64::max);
-    println!("| flood of new keys to 4x a cap of {cap}: slowest slice of 20k against the first | {:.2}x | | | | |", slices[0] / slowest);
+    println!(
+        "| flood of new keys to 4x a cap of {cap}: slowest slice of 20k against the first | {:.2}x | | | | |",
+        slices[0] / slowest
+    );
 }
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    if let [_, mode, who, n] = args.as_slice() && mode == "bytes" {
+    if let [_, mode, who, n] = args.as_slice()
+        && mode == "bytes"
+    {
         return bytes_in_this_process(who, n.parse().unwrap());
     }
-    println!("| keyed check, String keys | sluicegate | governor | throttlecrab | governor / ours | throttlecrab / ours |");
+    println!(
+        "| keyed check, String keys | sluicegate | governor | throttlecrab | governor / ours | throttlecrab / ours |"
+    );
     println!("|---|---|---|---|---|---|");
     for threads in [1, 2] {
         for (name, n) in [("1 key", 1), ("10k keys", 10_000), ("1M keys", 1_000_000)] {
