@@ -63,7 +63,8 @@ struct Server {
 impl Server {
     fn start() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
         let process = Command::new("redis-server")
             .current_dir(dir.path())
             .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &port.to_string()])
@@ -78,7 +79,9 @@ impl Server {
     }
 
     fn admin(&self) -> redis::Connection {
-        redis::Client::open(self.url.as_str()).and_then(|client| client.get_connection()).expect("a connection")
+        redis::Client::open(self.url.as_str())
+            .and_then(|client| client.get_connection())
+            .expect("a connection")
     }
 
     fn store(&self) -> RedisStore {
@@ -184,8 +187,14 @@ fn server_time(server: &Server, store: &RedisStore) -> Vec<Contestant> {
     let now_us = NOW.as_u64();
     let mut contestants = vec![
         Contestant::new("INCRBY, PEXPIRE", bare(load(&mut admin, INCRBY_PEXPIRE), vec![1, 60_000])),
-        Contestant::new("INCRBY, first PEXPIRE", bare(load(&mut admin, INCRBY_FIRST_PEXPIRE), vec![1, 60_000])),
-        Contestant::new("textbook GCRA", bare(load(&mut admin, TEXTBOOK_GCRA), vec![now_us, 60, 100_000_000, 1])),
+        Contestant::new(
+            "INCRBY, first PEXPIRE",
+            bare(load(&mut admin, INCRBY_FIRST_PEXPIRE), vec![1, 60_000]),
+        ),
+        Contestant::new(
+            "textbook GCRA",
+            bare(load(&mut admin, TEXTBOOK_GCRA), vec![now_us, 60, 100_000_000, 1]),
+        ),
         Contestant::new("fixed_window", ours(fixed(ENOUGH), 1)),
         Contestant::new("fixed_window, denied", ours(fixed(0), 1)),
         Contestant::new("fixed_window x3", ours(fixed(ENOUGH), 3)),
@@ -209,7 +218,7 @@ async fn bytes(server: &Server, store: &RedisStore) -> (f64, f64) {
     let rule = bucket(100);
     let asks: Vec<Ask<'_>> = (0..3).map(|limit| ask(&rule, &format!("limit-{limit}"), 0)).collect();
     store.take(&asks, NOW).await.expect("a decision");
-    let mut usage = |key: String| -> f64 {
+    let usage = |key: String| -> f64 {
         redis::cmd("MEMORY").arg("USAGE").arg(key).query(&mut server.admin()).expect("a size")
     };
     let together = usage(record_key(&subject(0)));
@@ -237,32 +246,32 @@ async fn per_second<A: Future<Output = ()> + Send>(call: impl Fn(usize) -> A + S
     CALLS as f64 / began.elapsed().as_secs_f64()
 }
 
-async fn bare_client(mut redis: MultiplexedConnection, calls: Arc<Vec<Cmd>>, at: usize) {
-    redis.send_packed_command(&calls[at % KEYS]).await.expect("an answer");
+async fn bare_client(mut redis: MultiplexedConnection, call: &Cmd) {
+    redis.send_packed_command(call).await.expect("an answer");
 }
 
-async fn our_client(store: RedisStore, rule: Arc<Rule>, id: LimitId, subject: Subject) {
-    let ask = Ask { rule: &rule, id, subject, cost: 1 };
+async fn our_client(store: &RedisStore, rule: &Rule, id: LimitId, subject: Subject) {
+    let ask = Ask { rule, id, subject, cost: 1 };
     store.take(&[ask], NOW).await.expect("a decision");
 }
 
-/// The store's decisions per second as a share of the bare client's on the same script.
-async fn client_share(server: &Server, store: &RedisStore) -> f64 {
-    let rule = Arc::new(bucket(ENOUGH));
-    let calls = (0..KEYS).map(|key| store.take_call(&[ask(&rule, "limit-0", key)], NOW).expect("a call"));
-    let calls: Arc<Vec<Cmd>> = Arc::new(calls.collect());
-    let subjects: Arc<Vec<Subject>> = Arc::new((0..KEYS).map(subject).collect());
+/// The store's decisions per second as a share of the bare client's on the same script. What both need lives for as long
+/// as the process, as in a server.
+async fn client_share(server: &Server, store: RedisStore) -> f64 {
+    let store: &'static RedisStore = Box::leak(Box::new(store));
+    let rule: &'static Rule = Box::leak(Box::new(bucket(ENOUGH)));
+    let calls = (0..KEYS).map(|key| store.take_call(&[ask(rule, "limit-0", key)], NOW).expect("a call"));
+    let calls: &'static [Cmd] = Vec::leak(calls.collect());
+    let subjects: &'static [Subject] = Vec::leak((0..KEYS).map(subject).collect());
     let client = redis::Client::open(server.url.as_str()).expect("a url");
     let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
     let bare = client.get_multiplexed_async_connection_with_config(&patient).await.expect("a connection");
-    let id = LimitId::of("limit-0", &rule);
+    let id = LimitId::of("limit-0", rule);
     let mut shares = Vec::new();
     for _ in 0..ROUNDS {
-        let (bare, calls) = (bare.clone(), calls.clone());
-        let floor = per_second(move |at| bare_client(bare.clone(), calls.clone(), at)).await;
-        let (store, rule, subjects) = (store.clone(), rule.clone(), subjects.clone());
-        let own =
-            per_second(move |at| our_client(store.clone(), rule.clone(), id, subjects[at % KEYS].clone())).await;
+        let bare = bare.clone();
+        let floor = per_second(move |at| bare_client(bare.clone(), &calls[at % KEYS])).await;
+        let own = per_second(move |at| our_client(store, rule, id, subjects[at % KEYS].clone())).await;
         shares.push(own / floor);
     }
     median(shares)
@@ -296,6 +305,6 @@ async fn main() {
     }
     let (together, apart) = bytes(&server, &store).await;
     print("bytes: one record of three limits : three keys", together / apart, "<=0.5");
-    let share = client_share(&server, &store).await;
+    let share = client_share(&server, store).await;
     print("decisions/s, 512 in flight: store : bare client, same script", share, ">=0.9");
 }

@@ -72,8 +72,8 @@ impl Connection {
                 Err(error) if is_no_script(&error) => {}
                 answered => return answered.map_err(failed),
             }
-            let load = self.load(script);
-            if let Some(loaded) = self.loading.unless_landed(seen, load).await {
+            let load = self.loading.unless_landed(seen, self.load(script));
+            if let Some(loaded) = Box::pin(load).await {
                 loaded?;
             }
         }
@@ -91,7 +91,8 @@ impl Connection {
     async fn send(&self, call: &Cmd) -> Result<Result<Value, RedisError>, StoreError> {
         let mut live = match self.live() {
             Some(live) => live,
-            None => self.connect().await.map_err(not_connected)?,
+            // Boxed, as other rare ways are: the future of a handshake is large, and every call would carry it.
+            None => Box::pin(self.connect()).await.map_err(not_connected)?,
         };
         let answer = live.calls.send_packed_command(call).await.and_then(Value::extract_error);
         if answer.as_ref().is_err_and(ends_connection) {

@@ -117,7 +117,7 @@ impl RedisStore {
                 Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
                 Verdict::Denied(records) => return decision(&groups, asks, now, &records, false),
                 Verdict::Skew if retried => break,
-                Verdict::Skew => now = self.rebase(&groups, asks, now).await?,
+                Verdict::Skew => now = Box::pin(self.rebase(&groups, asks, now)).await?,
             }
         }
         Err(StoreError::new("another clock keeps setting the stored state ahead", Counted::Nothing))
@@ -142,6 +142,9 @@ impl Store for RedisStore {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         if asks.is_empty() {
             return Ok(Decision::of(Vec::new()));
+        }
+        if asks.len() == 1 {
+            return self.decide(asks, now).await;
         }
         let merged = Merged::of(asks);
         let decided = self.decide(merged.asks(), now).await?;
