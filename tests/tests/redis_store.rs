@@ -245,18 +245,19 @@ async fn without_a_server_it_says_at_once_that_nothing_was_counted() {
 #[tokio::test]
 async fn a_server_that_hangs_is_an_unknown_outcome_within_the_timeout() {
     let server = RedisServer::start();
-    let quick = config(&server.url()).response_timeout(Duration::from_millis(100));
+    let quick = config(&server.url()).response_timeout(Duration::from_millis(300));
     let store = RedisStore::open(&quick).unwrap();
-    assert!(takes(&store, "alice").await.unwrap());
-    redis::cmd("CLIENT").arg("PAUSE").arg(700).arg("ALL").exec(&mut server.admin()).unwrap();
+    assert!(takes(&server.store(), "alice").await.unwrap());
+    // On a busy machine the first answers may be late as well.
+    while store.ping().await.is_err() {}
+    redis::cmd("CLIENT").arg("PAUSE").arg(2_000).arg("ALL").exec(&mut server.admin()).unwrap();
     let began = Instant::now();
     let error = takes(&store, "alice").await.unwrap_err();
     assert_eq!(error.counted(), Counted::Unknown);
     assert_eq!(error.to_string(), "redis did not answer in time");
-    assert!(began.elapsed() < Duration::from_millis(600), "{:?}", began.elapsed());
-    tokio::time::sleep(Duration::from_millis(800)).await; // until the pause is over
-    // The call in question had been counted after all: that is what unknown means.
-    assert!(!takes(&store, "alice").await.unwrap());
+    assert!(began.elapsed() < Duration::from_millis(1_900), "{:?}", began.elapsed());
+    // The call in question is counted after all when the pause is over: that is what unknown means.
+    assert!(!takes(&server.store(), "alice").await.unwrap());
 }
 
 #[tokio::test]

@@ -17,15 +17,15 @@ use sluicegate::StoreError;
 
 use crate::{
     config::{ConfigError, RedisConfig},
-    error::{ends_connection, failed, is_no_script, not_connected},
+    error::{ends_connection, failed, is_no_script, not_connected, unreadable},
     flight::Flight,
     script::Script,
 };
 
 /// Calls that may wait to be written before callers wait for room; each is some hundred bytes.
 const QUEUE: usize = 1_024;
-/// How often a script is loaded for one call. More than once only if someone flushes scripts again and again.
-const MAX_LOADS: usize = 10;
+/// How often a call waits for its script to be loaded. More than once only if someone flushes scripts again and again.
+const MAX_LOADS: usize = 3;
 
 /// A connection to one server. It connects with the first call; no call waits longer than a connect and a response
 /// timeout each for itself and for one caller before it.
@@ -43,6 +43,16 @@ pub(crate) struct Connection {
 struct Live {
     calls: MultiplexedConnection,
     ended: Arc<AtomicBool>,
+}
+
+impl Live {
+    /// Gives the connection up if the answer says so.
+    fn note<T>(&self, answer: &Result<T, RedisError>) {
+        if answer.as_ref().is_err_and(ends_connection) {
+            // After a timeout the way to the server may be cut without a sign; a new connection finds out.
+            self.ended.store(true, Ordering::Release);
+        }
+    }
 }
 
 impl Connection {
@@ -77,7 +87,18 @@ impl Connection {
                 loaded?;
             }
         }
-        self.call(call).await
+        Box::pin(self.load_and_call(script, call)).await
+    }
+
+    /// Loads the script and calls it in one write, so that hardly anything can come in between.
+    async fn load_and_call(&self, script: &Script, call: &Cmd) -> Result<Value, StoreError> {
+        let mut both = redis::pipe();
+        both.cmd("SCRIPT").arg("LOAD").arg(script.source).add_command(call.clone());
+        let mut live = self.live_or_made().await?;
+        let answers = live.calls.send_packed_commands(&both, 0, 2).await;
+        live.note(&answers);
+        let answer = answers.map_err(failed)?.pop().ok_or_else(unreadable)?;
+        answer.extract_error().map_err(failed)
     }
 
     async fn load(&self, script: &Script) -> Result<(), StoreError> {
@@ -89,17 +110,18 @@ impl Connection {
 
     /// The outer error says that nothing was sent.
     async fn send(&self, call: &Cmd) -> Result<Result<Value, RedisError>, StoreError> {
-        let mut live = match self.live() {
-            Some(live) => live,
-            // Boxed, as other rare ways are: the future of a handshake is large, and every call would carry it.
-            None => Box::pin(self.connect()).await.map_err(not_connected)?,
-        };
+        let mut live = self.live_or_made().await?;
         let answer = live.calls.send_packed_command(call).await.and_then(Value::extract_error);
-        if answer.as_ref().is_err_and(ends_connection) {
-            // After a timeout the way to the server may be cut without a sign; a new connection finds out.
-            live.ended.store(true, Ordering::Release);
-        }
+        live.note(&answer);
         Ok(answer)
+    }
+
+    async fn live_or_made(&self) -> Result<Live, StoreError> {
+        match self.live() {
+            Some(live) => Ok(live),
+            // Boxed, as other rare ways are: the future of a handshake is large, and every call would carry it.
+            None => Box::pin(self.connect()).await.map_err(not_connected),
+        }
     }
 
     fn live(&self) -> Option<Live> {
