@@ -5,7 +5,8 @@
 //! admits too much, so that a flood of new keys frees nobody.
 
 use sluicegate_core::{
-    Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, Skew, State, Subject, rule::AnyMachine,
+    Algorithm, Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, Skew, State, Subject,
+    rule::AnyMachine,
 };
 
 use crate::{
@@ -276,7 +277,9 @@ impl EmbeddedStore {
     ) -> Found {
         let estimate = self.sketch.estimate(fingerprint, question.now);
         let reclaim = |words| record::drop_log(words, &self.logs);
-        let claimed = if estimate.is_empty() && self.logs.has_room() {
+        // Only a log needs room among the logs: however many of them there are, others are counted one by one.
+        let has_room = question.rule.algorithm() != Algorithm::SlidingLog || self.logs.has_room();
+        let claimed = if estimate.is_empty() && has_room {
             locked.claim(fingerprint, home, question.now, reclaim)
         } else {
             None

@@ -39,6 +39,9 @@ pub(super) struct Words {
     pub(super) b: u64,
 }
 
+/// What a claimed slot holds until it is written or given back: no search for room takes it for one that has reset.
+const UNWRITTEN: Words = Words { reset_us: u64::MAX, a: 0, b: 0 };
+
 /// Where a key lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -287,6 +290,8 @@ impl Locked<'_> {
         low.store(fingerprint.low, Ordering::Relaxed);
         high.store(fingerprint.high, Ordering::Relaxed);
         self.table.set_tag(place, fingerprint.tag());
+        // Else the next claim under this lock would find the words of the key before, and take the slot again.
+        self.table.write(place, UNWRITTEN);
         Some(place)
     }
 
