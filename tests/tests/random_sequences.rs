@@ -1,4 +1,5 @@
 //! Every store against the arithmetic: the same asks at the same times, the same decisions and the same stored states.
+#![allow(clippy::print_stderr)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::{collections::HashMap, time::Instant};

@@ -24,7 +24,10 @@ enum Format {
 
 /// Sets up logging for this process; in a process that has it already, nothing changes.
 pub(super) fn start(args: &Logging) {
+    // A line that nobody reads any more is lost. The default says so with `eprintln!`, which panics in the request
+    // that wrote the line.
     let lines = tracing_subscriber::fmt().with_env_filter(args.log.clone()).with_writer(stderr);
+    let lines = lines.log_internal_errors(false);
     let started = match args.log_format {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().try_init(),

@@ -1,6 +1,10 @@
 //! The command line: one file per verb. Every flag has an environment twin `SLUICEGATE_…`.
 
-use std::{fmt::Display, process::ExitCode};
+use std::{
+    fmt::Display,
+    io::{Write, stderr},
+    process::ExitCode,
+};
 
 use clap::{Parser, Subcommand};
 
@@ -92,10 +96,9 @@ impl Failure {
     }
 
     fn report(self) -> ExitCode {
-        eprintln!("error: {}", self.message);
-        if let Some(hint) = self.hint {
-            eprintln!("hint: {hint}");
-        }
+        let hint = self.hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        // Nobody may be reading; the exit code says it all the same.
+        let _ = stderr().write_all(format!("error: {}\n{hint}", self.message).as_bytes());
         ExitCode::from(self.code)
     }
 }

@@ -125,3 +125,42 @@ fn every_flag_has_a_twin_in_the_environment() {
     assert_eq!(run.code, Some(1), "{run:?}");
     assert_eq!((&run.json()["binding"], &run.json()["limits"][0]["cost"]), (&json!("tokens"), &json!(3)));
 }
+
+/// `eprintln!` panics when nobody reads: `sluicegate take … 2>&1 | head -0` ended with 101 instead of its answer.
+#[test]
+fn an_exit_code_is_told_even_where_nobody_reads() {
+    let folder = Folder::new("unread");
+    let policy = folder.policy("p.yaml", &[BUCKET]);
+    let cases = [
+        (vec!["take", "user=a", "--policy", "missing.yaml"], 2),
+        (vec!["policy", "check", "missing.yaml"], 2),
+        (vec!["take", "user=a", "--policy", &policy, "--store", "redis://127.0.0.1:1"], 3),
+        (vec!["take", "user=a", "--policy", &policy, "--output", "json"], 0),
+        (vec!["take", "user=a", "--policy", &policy, "--cost", "11"], 1),
+    ];
+    for (arguments, code) in cases {
+        let (reader, unread) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = sluicegate();
+        command.args(&arguments).env("SLUICEGATE_LOG", "debug");
+        command.stdout(unread.try_clone().unwrap()).stderr(unread);
+        assert_eq!(command.status().unwrap().code(), Some(code), "{arguments:?}");
+    }
+}
+
+/// A log line that could not be written panicked in the request that wrote it: one log shipper that ends, and the
+/// server answers nobody any more.
+#[test]
+fn a_server_whose_log_nobody_reads_goes_on_answering() {
+    let folder = Folder::new("unread-log");
+    let policy = folder.policy("p.yaml", &[BUCKET]);
+    let (reader, unread) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = sluicegate();
+    command.env("SLUICEGATE_LOG", "debug").stderr(unread);
+    let serving = Serving::start_by(command, &policy, "redis://127.0.0.1:1");
+    for _ in 0..3 {
+        let answer = serving.post("/v1/take", r#"{"domain": "here", "attributes": {"user": "alice"}}"#);
+        assert!(answer.contains(r#""decided_by":"fallback""#), "{answer}");
+    }
+}

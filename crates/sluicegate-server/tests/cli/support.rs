@@ -92,7 +92,11 @@ impl Serving {
     }
 
     pub(crate) fn start_on(policy: &str, store: &str) -> Self {
-        let mut command = sluicegate();
+        Self::start_by(sluicegate(), policy, store)
+    }
+
+    /// By a command that may have settings of its own already.
+    pub(crate) fn start_by(mut command: Command, policy: &str, store: &str) -> Self {
         command.args(["serve", "--http", "127.0.0.1:0", "--policy", policy, "--store", store]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
