@@ -73,7 +73,7 @@ impl RedisClock {
     /// # Errors
     /// [`StoreError`] if the server does not answer; the clock goes on as it was.
     pub async fn sync(&self) -> Result<(), StoreError> {
-        self.ticking.set().await
+        self.ticking.set().await.map_err(StoreError::with_nothing_counted)
     }
 }
 

@@ -3,8 +3,8 @@
 use redis::{ErrorKind, RedisError};
 use sluicegate::{Counted, StoreError};
 
-/// What the server answers before it runs anything of a call.
-const REFUSALS: [&str; 12] = [
+/// What the server answers before it runs anything of a call; the last is our scripts' own word, before they write.
+const REFUSALS: [&str; 13] = [
     "NOSCRIPT",
     "LOADING",
     "BUSY",
@@ -17,6 +17,7 @@ const REFUSALS: [&str; 12] = [
     "WRONGPASS",
     "NOPERM",
     "WRONGTYPE",
+    "MALFORMED",
 ];
 
 /// No connection: nothing was sent.
@@ -26,7 +27,7 @@ pub(crate) fn not_connected(cause: RedisError) -> StoreError {
 
 /// The call was sent and failed.
 pub(crate) fn failed(cause: RedisError) -> StoreError {
-    let refused = cause.code().is_some_and(|code| REFUSALS.contains(&code));
+    let refused = cause.code().is_some_and(|code| REFUSALS.contains(&code)) || is_of_a_script(&cause);
     if cause.is_timeout() {
         StoreError::new("redis did not answer in time", Counted::Unknown).caused_by(cause)
     } else if refused {
@@ -34,6 +35,11 @@ pub(crate) fn failed(cause: RedisError) -> StoreError {
     } else {
         StoreError::new("the call to redis failed", Counted::Unknown).caused_by(cause)
     }
+}
+
+/// Whether a script broke off. Ours read and check first and write last, so that then nothing was written.
+fn is_of_a_script(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| detail.contains("user_script"))
 }
 
 /// The server answered something that no script of ours answers.

@@ -81,7 +81,11 @@ impl RedisStore {
     /// # Errors
     /// [`StoreError`] if it does not answer.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.connection.call(&redis::cmd("PING")).await.map(|_pong| ())
+        self.connection
+            .call(&redis::cmd("PING"))
+            .await
+            .map(|_pong| ())
+            .map_err(StoreError::with_nothing_counted)
     }
 
     /// The stored state of one limit and subject, for tests and tools.
@@ -96,8 +100,9 @@ impl RedisStore {
     ) -> Result<Option<State>, StoreError> {
         let mut get = redis::cmd("GET");
         get.arg(record_key(subject));
-        let record = bytes(self.connection.call(&get).await?)?;
-        Record::new(&record).state(id, rule).map_err(malformed)
+        let record = self.connection.call(&get).await.and_then(bytes);
+        let state = record.and_then(|record| Record::new(&record).state(id, rule).map_err(malformed));
+        state.map_err(StoreError::with_nothing_counted)
     }
 
     /// The call that a `take` of these asks makes, for measurements. The asks are of different limits or subjects.
@@ -115,9 +120,16 @@ impl RedisStore {
             let reply = self.connection.call_script(&self.scripts.take, &call).await?;
             match verdict(reply, groups.len())? {
                 Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
-                Verdict::Denied(records) => return decision(&groups, asks, now, &records, false),
+                Verdict::Denied(records) => {
+                    return decision(&groups, asks, now, &records, false)
+                        .map_err(StoreError::with_nothing_counted);
+                }
                 Verdict::Skew if retried => break,
-                Verdict::Skew => now = Box::pin(self.rebase(&groups, asks, now)).await?,
+                // What was counted stays as much as it was, only its time is moved.
+                Verdict::Skew => {
+                    let moved = Box::pin(self.rebase(&groups, asks, now)).await;
+                    now = moved.map_err(StoreError::with_nothing_counted)?;
+                }
             }
         }
         Err(StoreError::new("another clock keeps setting the stored state ahead", Counted::Nothing))
@@ -161,8 +173,9 @@ impl Store for RedisStore {
         for group in &groups {
             get.arg(group.key.as_str());
         }
-        let records = list(self.connection.call(&get).await?)?;
-        let peeked = decision(&groups, merged.asks(), now, &records, false)?;
+        let reply = self.connection.call(&get).await.and_then(list);
+        let peeked = reply.and_then(|records| decision(&groups, merged.asks(), now, &records, false));
+        let peeked = peeked.map_err(StoreError::with_nothing_counted)?;
         Ok(Decision::of(merged.spread(&peeked.asks)))
     }
 

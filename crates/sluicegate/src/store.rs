@@ -84,6 +84,12 @@ impl StoreError {
         self
     }
 
+    /// Says that nothing was counted, whatever became of the call: it only reads, or it was refused.
+    #[must_use]
+    pub fn with_nothing_counted(self) -> Self {
+        Self { counted: Counted::Nothing, ..self }
+    }
+
     /// Whether the call may have counted.
     pub fn counted(&self) -> Counted {
         self.counted

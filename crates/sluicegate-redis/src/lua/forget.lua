@@ -2,7 +2,7 @@
 --
 -- KEYS[1]  the subject's record.
 -- ARGV[1]  the limit's id.
--- Reply    1 if there was such a state, else 0.
+-- Reply    1 if there was such a state, else 0; the error 'MALFORMED' for a record that no script of ours wrote.
 --
 -- The loop ends: a record has at most an entry for each limit that counts by its subject.
 local call, unpack, sub = redis.call, struct.unpack, string.sub
@@ -12,6 +12,9 @@ while from <= size do
   local tag, _, _, number = unpack('<I5I5dd', record, from)
   local machine = tag % 256
   local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)
+  if machine < 1 or machine > 4 or not (ends >= from + 26 and ends <= size + 1) then
+    return redis.error_reply('MALFORMED the record is not one of this store')
+  end
   if (tag - machine) / 256 == id then
     found = 1
   else

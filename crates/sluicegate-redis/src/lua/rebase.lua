@@ -14,6 +14,9 @@ for i = 1, #KEYS do
     local found, resets, first, number = unpack('<I5I5dd', record, from)
     local machine = found % 256
     local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)
+    if machine < 1 or machine > 4 or not (ends >= from + 26 and ends <= size + 1) then
+      return redis.error_reply('MALFORMED the record is not one of this store')
+    end
     local entry = sub(record, from, ends - 1)
     for at = 1, #asks, 53 do
       local tag, now, per_s, p, q, r, s = unpack('<I5dddddd', asks, at)

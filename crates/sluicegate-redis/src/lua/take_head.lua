@@ -8,6 +8,8 @@
 -- Reply    If all passed: the record as it now is. If denied: '\0' and the record as it was. With several keys the
 --          same in a list: {'', record, ...} or {'\0', record, ...}. '\255' alone: a state that should be counted on
 --          is more than 5 s ahead of `now`; nothing was decided.
+--          An error comes before the first write, so that nothing was counted: 'MALFORMED' for a record that no
+--          script of ours wrote.
 --
 -- A record is one entry after another, each '<I5I5dd' and what its machine adds: tag, the second by which it has
 -- reset, and two numbers. What the request does not know is kept until it has reset. A record is written with its time
@@ -36,14 +38,21 @@ for i = 1, count do
         while seek <= size do
           found, resets, first, second = unpack('<I5I5dd', record, seek)
           local kind = found % 256
-          local length = kind == 2 and 26 + 10 * second or kind == 3 and 34 or 26
+          local ends = seek + (kind == 2 and 26 + 10 * second or kind == 3 and 34 or 26)
+          if kind < 1 or kind > 4 or not (ends >= seek + 26 and ends <= size + 1) then
+            return redis.error_reply('MALFORMED the record is not one of this store')
+          end
           if found == tag then
-            local entry, before = sub(record, seek, seek + length - 1), sub(record, from, seek - 1)
-            record = sub(record, 1, from - 1) .. entry .. before .. sub(record, seek + length)
+            local entry, before = sub(record, seek, ends - 1), sub(record, from, seek - 1)
+            record = sub(record, 1, from - 1) .. entry .. before .. sub(record, ends)
             break
           end
-          seek = seek + length
+          seek = ends
         end
       end
+    end
+    -- No number of ours is negative or none at all. A log of less than no entries would turn a loop back.
+    if found == tag and not (first >= 0 and second >= 0) then
+      return redis.error_reply('MALFORMED the record is not one of this store')
     end
     local begins, entry = from, false
