@@ -341,6 +341,28 @@ fn two_new_keys_of_one_request_never_share_a_slot() {
     }
 }
 
+/// The same with a key that had a slot and has reset: its slot was found for it, and then taken for the key after it.
+#[test]
+fn a_key_that_has_reset_and_a_new_key_of_one_request_never_share_a_slot() {
+    for rule in rules(5) {
+        let store = EmbeddedStore::new(EmbeddedConfig::for_keys(1));
+        let key = |name: &str, i: usize, cost| ask(&rule, name, &i.to_string(), cost);
+        let old: Vec<usize> =
+            (0..60).filter(|i| store.take_now(&[key("old", *i, 5)], NOON).allowed).collect();
+        let later = NOON.plus(MINUTE * 3);
+        let pairs = old
+            .into_iter()
+            .filter(|i| store.take_now(&[key("old", *i, 5), key("new", *i, 5)], later).allowed);
+        let pairs: Vec<usize> = pairs.collect();
+        assert!(!pairs.is_empty(), "{rule:?}");
+        for i in pairs {
+            for ask in [key("old", i, 1), key("new", i, 1)] {
+                assert!(!store.take_now(std::slice::from_ref(&ask), later).allowed, "{ask:?} twice");
+            }
+        }
+    }
+}
+
 /// A flood of logs once filled their own memory, and then every new key of every other algorithm was counted in the
 /// sketch, where it may be refused on account of others, although the table had room.
 #[test]

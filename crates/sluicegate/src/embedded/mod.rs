@@ -258,7 +258,7 @@ impl EmbeddedStore {
         let home = self.table.home(fingerprint);
         let found = match locked.find(fingerprint, home) {
             Some(place) => {
-                let words = locked.read(place);
+                let words = locked.hold(place, now);
                 let stored = record::read(ask.rule, words, &self.logs);
                 let (state, moved) = rolled(&question, stored);
                 Found::Slot { place, old: Some(words), state, moved }
@@ -315,10 +315,12 @@ impl EmbeddedStore {
         match found {
             Found::Slot { place, old, state, moved } => {
                 let decision = question.report(&state, false);
-                if old.is_none() {
-                    locked.release(place);
-                } else if let Some(moved) = moved.filter(|_| keep_moved && cost > 0) {
-                    locked.write(place, record::write(&question, moved, old, &self.logs));
+                match (old, moved.filter(|_| keep_moved && cost > 0)) {
+                    (None, _) => locked.release(place),
+                    (Some(_), Some(moved)) => {
+                        locked.write(place, record::write(&question, moved, old, &self.logs));
+                    }
+                    (Some(words), None) => locked.put_back(place, words, now),
                 }
                 decision
             }

@@ -39,6 +39,13 @@ pub(super) struct Words {
     pub(super) b: u64,
 }
 
+impl Words {
+    /// Whether the slot may be reused: its key has reset, long enough ago.
+    fn are_over(self, now: Micros) -> bool {
+        is_over(self.reset_us, now)
+    }
+}
+
 /// What a claimed slot holds until it is written or given back: no search for room takes it for one that has reset.
 const UNWRITTEN: Words = Words { reset_us: u64::MAX, a: 0, b: 0 };
 
@@ -274,6 +281,23 @@ impl Locked<'_> {
         self.table.write(place, words);
     }
 
+    /// Reads the words of a slot that the caller is going to write or [`Locked::put_back`]. Until then no claim under
+    /// this lock takes the slot, even if its key has reset.
+    pub(super) fn hold(&self, place: Place, now: Micros) -> Words {
+        let words = self.read(place);
+        if words.are_over(now) {
+            self.write(place, UNWRITTEN);
+        }
+        words
+    }
+
+    /// Leaves a held slot as it was.
+    pub(super) fn put_back(&self, place: Place, words: Words, now: Micros) {
+        if words.are_over(now) {
+            self.write(place, words);
+        }
+    }
+
     /// Takes a free slot for a new key. `reclaim` is told the words of keys that have reset and make room.
     pub(super) fn claim(
         &self,
@@ -322,7 +346,7 @@ impl Locked<'_> {
             let occupied = (0..SLOTS).filter(|slot| self.table.tag(bucket, *slot) != 0);
             for place in occupied.map(|slot| Place { bucket, slot }).collect::<Vec<_>>() {
                 let words = self.table.read(place);
-                if is_over(words.reset_us, now) {
+                if words.are_over(now) {
                     reclaim(words);
                     self.release(place);
                 } else {
