@@ -6,7 +6,8 @@ use std::{fs, path::Path, time::Duration};
 use sluicegate_core::{
     Align, Micros, Policy, Question, Rule, State,
     policy::{
-        LIMIT_FIELDS, MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_LIMITS, MAX_NAME_LEN, MAX_PATTERN_LEN, POLICY_FIELDS,
+        LIMIT_FIELDS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_LIMITS, MAX_NAME_LEN, MAX_PATTERN_LEN,
+        POLICY_FIELDS,
     },
 };
 
@@ -63,7 +64,7 @@ fn every_field_and_bound_is_on_the_reference_page() {
     for field in POLICY_FIELDS.iter().chain(LIMIT_FIELDS) {
         assert!(page.contains(&format!("| `{field}` |")), "`{field}` has no row");
     }
-    let bounds = [MAX_LIMITS, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
+    let bounds = [MAX_LIMITS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
     for bound in bounds {
         assert!(page.contains(&grouped(bound)), "{bound} is not named");
     }

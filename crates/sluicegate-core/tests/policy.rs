@@ -6,7 +6,9 @@ use std::{fmt::Write as _, time::Duration};
 use proptest::prelude::*;
 use sluicegate_core::{
     Algorithm, Align, Attributes, Costs, Limit, Policy,
-    policy::{Applied, AskError, Grant, IfMissing, MAX_FILE_LEN, MAX_LIMITS, Matcher, PolicyError},
+    policy::{
+        Applied, AskError, Grant, IfMissing, MAX_APPLIED, MAX_FILE_LEN, MAX_LIMITS, Matcher, PolicyError,
+    },
 };
 
 /// A policy of limits written in flow style, one a line.
@@ -124,13 +126,32 @@ limits:
 #[test]
 fn more_limits_than_the_bound_are_refused_and_as_many_are_read() {
     let many = |count: usize| {
-        let limit = |n| format!("{{ name: l{n}, algorithm: gcra, limit: 1, per: 1s, key: [] }}\n");
+        let rule = "algorithm: gcra, limit: 1, per: 1s, key: []";
+        let limit = |n| format!("{{ name: l{n}, {rule}, match: {{ a: v{n} }} }}\n");
         parse(&(0..count).map(limit).collect::<String>())
     };
     assert_eq!(many(MAX_LIMITS).unwrap().limits().len(), MAX_LIMITS);
     let error = many(MAX_LIMITS + 1).unwrap_err();
     assert_eq!(error.problems()[0].what(), "a policy has at most 10000 limits, and this one 10001");
     assert_eq!(error.problems()[0].line(), 10_004);
+}
+
+/// Beyond what one step of a store decides, a request on Redis once passed uncounted, while the policy promised limits.
+#[test]
+fn more_limits_for_one_request_than_are_decided_at_once_are_an_error_and_not_a_promise() {
+    let many = |count: usize, more: &str| {
+        let limit = |n| format!("{{ name: l{n}, algorithm: gcra, limit: 1, per: 1s, key: [], {more} }}\n");
+        parse(&(0..count).map(limit).collect::<String>())
+    };
+    let request = attributes(&[("a", "v")]);
+    let most = many(MAX_APPLIED, "").unwrap();
+    assert_eq!(most.apply(&request, &Costs::default()).unwrap().len(), MAX_APPLIED);
+    let error = many(MAX_APPLIED + 1, "").unwrap_err();
+    assert_eq!(error.problems()[0].what(), "more than 128 limits apply to every request");
+    let sometimes = many(MAX_APPLIED + 1, "match: { a: v }").unwrap();
+    let error = sometimes.apply(&request, &Costs::default()).unwrap_err();
+    assert_eq!(error.to_string(), "more than 128 limits of domain `api` apply to the request");
+    assert!(sometimes.apply(&attributes(&[]), &Costs::default()).unwrap().is_empty());
 }
 
 #[test]

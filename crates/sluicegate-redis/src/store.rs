@@ -5,7 +5,9 @@ use std::sync::Arc;
 use redis::{Cmd, Value};
 use sluicegate::{
     Clock, Counted, Merged, Store, StoreError,
-    core::{Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject},
+    core::{
+        Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject, policy::MAX_APPLIED,
+    },
 };
 
 use crate::{
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// The most asks of one request: a script must stay short.
-pub const MAX_ASKS: usize = 128;
+pub const MAX_ASKS: usize = MAX_APPLIED;
 /// What a verdict that is no record begins with; a record begins with its first machine's number.
 const DENIED: u8 = 0;
 const SKEW: [u8; 1] = [255];

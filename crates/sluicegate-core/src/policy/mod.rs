@@ -23,6 +23,9 @@ pub use resolve::{MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_NAME_LEN, MAX_PATTERN_LEN};
 /// The unit that a plain cost counts.
 pub const REQUESTS: &str = "requests";
 
+/// The most limits that may apply to one request: a store decides them all in one short step.
+pub const MAX_APPLIED: usize = 128;
+
 /// The limits of one domain. Immutable; a change makes a new one.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -176,6 +179,12 @@ pub enum AskError {
         /// The attribute.
         attribute: String,
     },
+    /// More limits match than are decided at once: some of them would be silently unenforced.
+    #[error("more than {MAX_APPLIED} limits of domain `{domain}` apply to the request")]
+    TooManyLimits {
+        /// The domain.
+        domain: String,
+    },
 }
 
 /// A limit that applies to a request, with what it asks a store; an unlimited one asks nothing.
@@ -236,10 +245,11 @@ impl Policy {
     /// The limits that apply to a request, with their asks, in the order of the file.
     ///
     /// # Errors
-    /// [`AskError`] if a unit is unknown, or an attribute is missing that a limit insists on.
+    /// [`AskError`] if a unit is unknown, an attribute is missing that a limit insists on, or more than
+    /// [`MAX_APPLIED`] limits apply.
     pub fn apply(&self, attributes: &Attributes, costs: &Costs) -> Result<Vec<Applied<'_>>, AskError> {
         self.check_units(costs)?;
-        let mut applied: Vec<Applied<'_>> = Vec::with_capacity(self.limits.len());
+        let mut applied: Vec<Applied<'_>> = Vec::with_capacity(self.limits.len().min(MAX_APPLIED));
         for limit in self.limits.iter().filter(|limit| limit.matcher.matches(attributes)) {
             match (missing_attribute(limit, attributes), limit.if_missing) {
                 (Some(_), IfMissing::Skip) => continue,
@@ -248,6 +258,9 @@ impl Policy {
                     return Err(AskError::MissingAttribute { limit, attribute });
                 }
                 _ => {}
+            }
+            if applied.len() == MAX_APPLIED {
+                return Err(AskError::TooManyLimits { domain: self.domain.clone() });
             }
             let cost = costs.of(&limit.unit);
             let ask = match &limit.grant {

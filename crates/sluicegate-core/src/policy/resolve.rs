@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Grant, IfMissing, Limit, Matcher, Policy, REQUESTS, duration,
+    Grant, IfMissing, Limit, MAX_APPLIED, Matcher, Policy, REQUESTS, duration,
     file::{Field, LimitFile, PolicyFile, describe, list, printable, quoted_hint, repeated, shown},
     problem::{Place, PolicyError, Problem, Problems},
     suggest::{closest, did_you_mean},
@@ -135,7 +135,19 @@ fn resolve_limits(files: &[LimitFile], problems: &mut Problems) -> Vec<Limit> {
         limits.push(limit);
     }
     note_two_delays(files, &limits, problems);
+    note_too_many(files, &limits, problems);
     limits
+}
+
+/// With too many limits for every request, no request could ever be decided.
+fn note_too_many(files: &[LimitFile], limits: &[Limit], problems: &mut Problems) {
+    let always =
+        |limit: &&Limit| limit.if_missing != IfMissing::Skip && limit.matcher.attributes().next().is_none();
+    let Some(first_beyond) = limits.iter().filter(always).nth(MAX_APPLIED) else { return };
+    let place = files.iter().find_map(|file| file.place_of_name(&first_beyond.name)).unwrap_or(Place::START);
+    let what = format!("more than {MAX_APPLIED} limits apply to every request");
+    problems
+        .push(Problem::new(place, what).hint("give limits a `match`, so that fewer apply to each request"));
 }
 
 fn same_id(place: Place, first: &str, second: &str) -> Problem {
