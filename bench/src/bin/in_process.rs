@@ -109,24 +109,41 @@ fn flood(cap: usize) {
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
-    if let [_, mode, who, n] = args.as_slice()
-        && mode == "bytes"
-    {
-        return bytes_in_this_process(who, n.parse().unwrap());
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [_, "bytes", who, n] => bytes_in_this_process(who, n.parse().unwrap()),
+        [_] => measure(""),
+        [_, part] => measure(part),
+        _ => eprintln!("usage: in_process [PART OF A NAME]"),
     }
+}
+
+/// Measures everything whose name holds `part`.
+fn measure(part: &str) {
     println!(
         "| keyed check, String keys | sluicegate | governor | throttlecrab | governor / ours | throttlecrab / ours |"
     );
     println!("|---|---|---|---|---|---|");
     for threads in [1, 2] {
-        for (name, n) in [("1 key", 1), ("10k keys", 10_000), ("1M keys", 1_000_000)] {
-            speed(&format!("{name}, {threads} thread(s)"), n, threads, 1_000_000_000);
+        for (what, n, per_second) in [
+            ("1 key", 1, 1_000_000_000),
+            ("10k keys", 10_000, 1_000_000_000),
+            ("1M keys", 1_000_000, 1_000_000_000),
+            ("1 denied key", 1, 1),
+        ] {
+            let name = format!("{what}, {threads} thread(s)");
+            if name.contains(part) {
+                speed(&name, n, threads, per_second);
+            }
         }
-        speed(&format!("1 denied key, {threads} thread(s)"), 1, threads, 1);
     }
     for n in [1_000_000, 10_000_000] {
-        bytes_per_key(n);
+        if "bytes per key".contains(part) {
+            bytes_per_key(n);
+        }
     }
-    flood(1_000_000);
-    flood(100_000);
+    for cap in [1_000_000, 100_000] {
+        if "flood".contains(part) {
+            flood(cap);
+        }
+    }
 }

@@ -6,7 +6,9 @@ use foldhash::quality::RandomState;
 use sluicegate_core::LimitId;
 
 /// 128 bits over limit and key: two hashes under two random secrets of this process, of which nobody learns a bit.
-/// By chance, ten million keys hold a pair with one fingerprint with a probability of 2^-82.
+///
+/// `low` is kept in the slot; of `high`, one byte is kept as the slot's tag, and the rest chooses the buckets. A new key
+/// is taken for another one in its two buckets with a probability below 2^-67.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) low: u64,
@@ -17,7 +19,7 @@ impl Fingerprint {
     /// The one-byte tag that a bucket is searched by; never 0, which marks an empty slot.
     #[inline]
     pub(super) fn tag(self) -> u8 {
-        let [byte, ..] = self.low.to_le_bytes();
+        let [byte, ..] = self.high.to_le_bytes();
         byte.max(1)
     }
 
@@ -27,10 +29,10 @@ impl Fingerprint {
         reduce(self.high >> 32, n)
     }
 
-    /// One of `n` places, independent of [`Fingerprint::first_of`].
+    /// One of `n` places, independent of [`Fingerprint::first_of`]; the tag's byte hardly matters to it.
     #[inline]
     pub(super) fn second_of(self, n: usize) -> usize {
-        reduce(self.low >> 32, n)
+        reduce(self.high & 0xffff_ffff, n)
     }
 }
 

@@ -8,6 +8,7 @@ use sluicegate_core::{
     Algorithm, Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, Skew, State, Subject,
     rule::AnyMachine,
 };
+use smallvec::SmallVec;
 
 use crate::{
     asks::Merged,
@@ -26,12 +27,12 @@ pub use keyed::{KeyedLimiter, Refused};
 use logs::Logs;
 use record::Slotted;
 use sketch::{Estimate, Sketch};
-use table::{Home, Locked, Place, Table, Words};
+use table::{Glimpse, Home, Locked, Place, Table, Words};
 
 /// How much an embedded store keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddedConfig {
-    /// Keys that are counted one by one, each limit's key for itself: 1 to 2^31, by default 2^20 (about 55 MB once
+    /// Keys that are counted one by one, each limit's key for itself: 1 to 2^31, by default 2^20 (about 43 MB once
     /// all are in use; less before).
     pub max_keys: usize,
     /// Entries of all sliding logs together, 16 bytes each: by default four for each of `max_keys`. Beyond it, entries
@@ -77,7 +78,12 @@ pub struct EmbeddedStore {
 /// A cell of the sketch for so many keys of the table.
 const KEYS_PER_CELL: usize = 16;
 const MIN_CELLS: usize = 1_024;
+/// Looks at a key that others are changing, before a caller queues for the lock.
+const FAST_TRIES: u32 = 64;
 const MAX_KEYS: usize = 1 << 31;
+
+/// One of each ask, without an allocation for up to four asks.
+type Few<T> = SmallVec<[T; 4]>;
 
 /// One limit, key and cost, found in memory.
 struct Seat<'a> {
@@ -201,17 +207,30 @@ impl EmbeddedStore {
     #[inline]
     fn fast_with<M: Slotted>(&self, machine: &M, keyed: &Keyed<'_, '_>, now: Micros) -> Option<Fast> {
         let fingerprint = self.secret.fingerprint(keyed.id, keyed.key);
-        let seen = self.table.glimpse(fingerprint, self.table.home(fingerprint))?;
+        let home = self.table.home(fingerprint);
         let (tick, at) = (keyed.rule.tick(), keyed.rule.at(now, keyed.key));
-        let state = machine.roll(machine.unpack(tick, seen.words), at).ok()?;
-        let counts =
-            keyed.cost > 0 && keyed.cost <= machine.max_cost() && machine.admits(&state, at.now, keyed.cost);
-        if !counts {
-            return Some(Fast { state: state.into(), charged: false });
+        for _ in 0..FAST_TRIES {
+            let seen = match self.table.glimpse(fingerprint, home) {
+                Glimpse::Found(seen) => seen,
+                Glimpse::Absent => return None,
+                Glimpse::Busy => {
+                    std::hint::spin_loop();
+                    continue;
+                }
+            };
+            let state = machine.roll(machine.unpack(tick, seen.words), at).ok()?;
+            let counts = keyed.cost > 0
+                && keyed.cost <= machine.max_cost()
+                && machine.admits(&state, at.now, keyed.cost);
+            if !counts {
+                return Some(Fast { state: state.into(), charged: false });
+            }
+            let charged = machine.charge(state, at.now, keyed.cost);
+            if self.table.write_if_unchanged(&seen, machine.pack(tick, &charged)) {
+                return Some(Fast { state: charged.into(), charged: true });
+            }
         }
-        let charged = machine.charge(state, at.now, keyed.cost);
-        let written = self.table.write_if_unchanged(&seen, machine.pack(tick, &charged));
-        written.then(|| Fast { state: charged.into(), charged: true })
+        None
     }
 
     #[cold]
@@ -227,14 +246,14 @@ impl EmbeddedStore {
     }
 
     /// Decides all asks under the locks of all their buckets: every one is counted, or none.
-    fn decide_all(&self, asks: &[Keyed<'_, '_>], now: Micros, count: bool) -> Vec<AskDecision> {
+    fn decide_all(&self, asks: &[Keyed<'_, '_>], now: Micros, count: bool) -> Few<AskDecision> {
         if !self.logs.has_room() {
             self.table.sweep(now, |words| record::drop_log(words, &self.logs));
         }
         let fingerprint = |ask: &Keyed<'_, '_>| self.secret.fingerprint(ask.id, ask.key);
-        let fingerprints: Vec<Fingerprint> = asks.iter().map(fingerprint).collect();
+        let fingerprints: Few<Fingerprint> = asks.iter().map(fingerprint).collect();
         let locked = self.table.lock(fingerprints.iter().map(|fingerprint| self.table.home(*fingerprint)));
-        let seats: Vec<Seat<'_>> = asks
+        let seats: Few<Seat<'_>> = asks
             .iter()
             .zip(fingerprints)
             .map(|(ask, fingerprint)| self.seat(ask, fingerprint, now, &locked))

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use bytemuck::allocation::zeroed_slice_box;
 use sluicegate_core::{MAX_SKEW_US, Micros};
+use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
 
@@ -28,7 +29,9 @@ const SWEPT_AT_ONCE: usize = 16;
 const GRACE_US: u64 = MAX_SKEW_US;
 
 const VERSION: usize = 0;
-const TAGS: [usize; 2] = [1, 2];
+const LOW_TAGS: usize = 1;
+const HIGH_TAGS: usize = 2;
+const TAGS: [usize; 2] = [LOW_TAGS, HIGH_TAGS];
 const EARLIEST_RESET: usize = 3;
 
 /// What a slot holds for its key: the instant from which it is as if never used (µs), and two numbers.
@@ -56,24 +59,68 @@ pub(super) struct Place {
     slot: usize,
 }
 
-/// What was seen without a lock.
+/// What was seen of a key without a lock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Glimpse {
+pub(super) enum Glimpse {
+    Found(Seen),
+    /// A writer was at work on a bucket of the key.
+    Busy,
+    Absent,
+}
+
+/// A key's words, and the version of the bucket that held them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
     pub(super) words: Words,
     place: Place,
     version: u64,
 }
 
+/// The buckets of a request, without an allocation for up to four keys.
+type Buckets = SmallVec<[usize; 8]>;
+
 /// The two buckets in which a key may live; they may be one.
 pub(super) type Home = [usize; 2];
 
-type Header = [AtomicU64; 4];
-type Slot = [AtomicU64; 5];
+/// Four words that never lie across two cache lines: a bucket's header, or a slot.
+type Quad = [AtomicU64; 4];
+
+/// Quads in zeroed memory, of which a page costs nothing before its first use.
+#[derive(Debug)]
+struct Quads {
+    words: Box<[AtomicU64]>,
+    /// Words before the first cache line begins.
+    skipped: usize,
+}
+
+impl Quads {
+    fn zeroed(count: usize) -> Self {
+        const LINE_BYTES: usize = 64;
+        let words: Box<[AtomicU64]> = zeroed_slice_box(count * 4 + LINE_BYTES / 8);
+        let skipped = words.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / 8);
+        Self { words, skipped }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        reason = "buckets come from `home`, slots from 16 marks"
+    )]
+    fn quad(&self, index: usize) -> &Quad {
+        self.words[self.skipped + index * 4..].first_chunk().unwrap()
+    }
+}
 
 #[derive(Debug)]
 pub(super) struct Table {
-    headers: Box<[Header]>,
-    slots: Box<[Slot]>,
+    buckets: usize,
+    headers: Quads,
+    slots: Quads,
     /// Where the next sweep goes on.
     hand: AtomicUsize,
 }
@@ -83,8 +130,9 @@ impl Table {
     pub(super) fn new(max_keys: usize) -> Self {
         let buckets = (max_keys + max_keys / KEYS_PER_SPARE).div_ceil(SLOTS).max(2);
         Self {
-            headers: zeroed_slice_box(buckets),
-            slots: zeroed_slice_box(buckets * SLOTS),
+            buckets,
+            headers: Quads::zeroed(buckets),
+            slots: Quads::zeroed(buckets * SLOTS),
             hand: AtomicUsize::new(0),
         }
     }
@@ -92,41 +140,42 @@ impl Table {
     /// Frees slots whose keys have reset in the next few buckets of a round over all.
     pub(super) fn sweep(&self, now: Micros, mut reclaim: impl FnMut(Words)) {
         for _ in 0..SWEPT_AT_ONCE {
-            let bucket = self.hand.fetch_add(1, Ordering::Relaxed) % self.headers.len();
+            let bucket = self.hand.fetch_add(1, Ordering::Relaxed) % self.buckets;
             self.lock([[bucket, bucket]].into_iter()).reclaim(now, &mut reclaim);
         }
     }
 
     /// The bytes that are laid out, touched or not.
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&*self.headers) + size_of_val(&*self.slots)
+        self.headers.bytes() + self.slots.bytes()
     }
 
     #[inline]
     pub(super) fn home(&self, fingerprint: Fingerprint) -> Home {
-        let buckets = self.headers.len();
-        [fingerprint.first_of(buckets), fingerprint.second_of(buckets)]
+        [fingerprint.first_of(self.buckets), fingerprint.second_of(self.buckets)]
     }
 
-    /// Reads a key's words without a lock. `None` if the key is absent, or a writer is at work on its bucket.
+    /// Reads a key's words without a lock.
     #[expect(clippy::inline_always, reason = "an answer through memory costs a third of a check")]
     #[inline(always)]
-    pub(super) fn glimpse(&self, fingerprint: Fingerprint, home: Home) -> Option<Glimpse> {
+    pub(super) fn glimpse(&self, fingerprint: Fingerprint, home: Home) -> Glimpse {
+        let mut busy = false;
         for bucket in home {
             let version = self.word(bucket, VERSION).load(Ordering::Acquire);
-            if let Some(place) = self.find_in(bucket, fingerprint) {
-                let words = self.read(place);
-                fence(Ordering::Acquire);
-                let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
-                return (unchanged && version.is_multiple_of(2)).then_some(Glimpse { words, place, version });
+            let found = self.find_in(bucket, fingerprint).map(|place| (place, self.read(place)));
+            fence(Ordering::Acquire);
+            let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
+            busy |= !(unchanged && version.is_multiple_of(2));
+            if let (Some((place, words)), false) = (found, busy) {
+                return Glimpse::Found(Seen { words, place, version });
             }
         }
-        None
+        if busy { Glimpse::Busy } else { Glimpse::Absent }
     }
 
     /// Writes if nothing in the bucket has changed since the glimpse. `false`: look again, under the lock.
     #[inline]
-    pub(super) fn write_if_unchanged(&self, seen: &Glimpse, words: Words) -> bool {
+    pub(super) fn write_if_unchanged(&self, seen: &Seen, words: Words) -> bool {
         let version = self.word(seen.place.bucket, VERSION);
         let locked =
             version.compare_exchange(seen.version, seen.version + 1, Ordering::Acquire, Ordering::Relaxed);
@@ -140,7 +189,7 @@ impl Table {
 
     /// Locks all buckets of some keys until the guard is dropped.
     pub(super) fn lock(&self, homes: impl Iterator<Item = Home>) -> Locked<'_> {
-        let mut buckets: Vec<usize> = homes.flatten().collect();
+        let mut buckets: Buckets = homes.flatten().collect();
         buckets.sort_unstable();
         buckets.dedup();
         for bucket in &buckets {
@@ -175,13 +224,13 @@ impl Table {
             let occupied = (0..SLOTS).filter(move |slot| self.tag(bucket, *slot) != 0);
             occupied.filter(|slot| self.reset_us(bucket, *slot) > now.as_u64()).count()
         };
-        (0..self.headers.len()).map(live).sum()
+        (0..self.buckets).map(live).sum()
     }
 
     #[inline]
     fn find_in(&self, bucket: usize, fingerprint: Fingerprint) -> Option<Place> {
         let wanted = u64::from(fingerprint.tag()) * LOW_BITS;
-        for (word, first) in [(TAGS[0], 0), (TAGS[1], SLOTS / 2)] {
+        for (word, first) in [(LOW_TAGS, 0), (HIGH_TAGS, SLOTS / 2)] {
             let mut marks = zero_bytes(self.word(bucket, word).load(Ordering::Relaxed) ^ wanted);
             while marks != 0 {
                 let place = Place { bucket, slot: first + lowest_byte(marks) };
@@ -196,13 +245,13 @@ impl Table {
 
     #[inline]
     fn holds(&self, place: Place, fingerprint: Fingerprint) -> bool {
-        let [low, high, ..] = self.slot(place);
-        low.load(Ordering::Relaxed) == fingerprint.low && high.load(Ordering::Relaxed) == fingerprint.high
+        let [low, ..] = self.slot(place);
+        low.load(Ordering::Relaxed) == fingerprint.low
     }
 
     #[inline]
     fn read(&self, place: Place) -> Words {
-        let [_, _, reset_us, a, b] = self.slot(place);
+        let [_, reset_us, a, b] = self.slot(place);
         Words {
             reset_us: reset_us.load(Ordering::Relaxed),
             a: a.load(Ordering::Relaxed),
@@ -212,7 +261,7 @@ impl Table {
 
     #[inline]
     fn write(&self, place: Place, words: Words) {
-        let [_, _, reset_us, a, b] = self.slot(place);
+        let [_, reset_us, a, b] = self.slot(place);
         reset_us.store(words.reset_us, Ordering::Relaxed);
         a.store(words.a, Ordering::Relaxed);
         b.store(words.b, Ordering::Relaxed);
@@ -223,7 +272,7 @@ impl Table {
     }
 
     fn reset_us(&self, bucket: usize, slot: usize) -> u64 {
-        let [_, _, reset_us, ..] = self.slot(Place { bucket, slot });
+        let [_, reset_us, ..] = self.slot(Place { bucket, slot });
         reset_us.load(Ordering::Relaxed)
     }
 
@@ -238,8 +287,7 @@ impl Table {
     }
 
     fn set_tag(&self, place: Place, tag: u8) {
-        let [low, high] = TAGS;
-        let (word, byte) = if place.slot < 8 { (low, place.slot) } else { (high, place.slot - 8) };
+        let (word, byte) = if place.slot < 8 { (LOW_TAGS, place.slot) } else { (HIGH_TAGS, place.slot - 8) };
         let tags = self.word(place.bucket, word);
         let mut bytes = tags.load(Ordering::Relaxed).to_le_bytes();
         if let Some(own) = bytes.get_mut(byte) {
@@ -249,15 +297,19 @@ impl Table {
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "buckets come from `home`, which keeps them in range")]
     fn word(&self, bucket: usize, word: usize) -> &AtomicU64 {
-        &self.headers[bucket][word]
+        let [version, low_tags, high_tags, earliest] = self.headers.quad(bucket);
+        match word {
+            VERSION => version,
+            LOW_TAGS => low_tags,
+            HIGH_TAGS => high_tags,
+            _ => earliest,
+        }
     }
 
     #[inline]
-    #[expect(clippy::indexing_slicing, reason = "buckets come from `home`, slots from a 16-bit mask")]
-    fn slot(&self, place: Place) -> &Slot {
-        &self.slots[place.bucket * SLOTS + place.slot]
+    fn slot(&self, place: Place) -> &Quad {
+        self.slots.quad(place.bucket * SLOTS + place.slot)
     }
 }
 
@@ -265,7 +317,7 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Locked<'t> {
     table: &'t Table,
-    buckets: Vec<usize>,
+    buckets: Buckets,
 }
 
 impl Locked<'_> {
@@ -310,9 +362,8 @@ impl Locked<'_> {
             self.reclaim(now, reclaim);
             self.free_place(home)
         })?;
-        let [low, high, ..] = self.table.slot(place);
+        let [low, ..] = self.table.slot(place);
         low.store(fingerprint.low, Ordering::Relaxed);
-        high.store(fingerprint.high, Ordering::Relaxed);
         self.table.set_tag(place, fingerprint.tag());
         // Else the next claim under this lock would find the words of the key before, and take the slot again.
         self.table.write(place, UNWRITTEN);
