@@ -9,7 +9,7 @@ use std::{
 
 use governor::{DefaultKeyedRateLimiter, Quota};
 use sluicegate::{
-    SystemClock,
+    Clock, CoarseClock, SystemClock,
     core::Rule,
     embedded::{EmbeddedConfig, KeyedLimiter},
 };
@@ -19,9 +19,9 @@ use throttlecrab::{PeriodicStore, RateLimiter};
 const ROUNDS: usize = 7;
 const CALLS: usize = 1_000_000;
 
-fn ours(max_keys: usize, per_second: u64) -> KeyedLimiter {
+fn ours<C: Clock>(max_keys: usize, per_second: u64, clock: C) -> KeyedLimiter<C> {
     let rule = Rule::gcra(per_second, Duration::from_secs(1), per_second).unwrap();
-    KeyedLimiter::with(rule, EmbeddedConfig::for_keys(max_keys), SystemClock::new())
+    KeyedLimiter::with(rule, EmbeddedConfig::for_keys(max_keys), clock)
 }
 
 fn governor(per_second: u32) -> DefaultKeyedRateLimiter<String> {
@@ -35,10 +35,13 @@ fn key(i: usize) -> String {
 fn speed(name: &str, n: usize, threads: usize, per_second: u32) {
     let mut shuffle = Shuffle::new();
     let calls: Vec<String> = (0..CALLS).map(|_| key(shuffle.below(n))).collect();
-    let (ours, governor) = (ours(n, u64::from(per_second)), governor(per_second));
+    let exact = ours(n, u64::from(per_second), SystemClock::new());
+    let coarse = ours(n, u64::from(per_second), CoarseClock::every(Duration::from_millis(1)).unwrap());
+    let governor = governor(per_second);
     let crab = Mutex::new(RateLimiter::new(PeriodicStore::builder().capacity(n).build()));
     let contestants = [
-        Contestant { name: "sluicegate", decide: Box::new(|key| ours.check(key).is_ok()) },
+        Contestant { name: "sluicegate", decide: Box::new(|key| exact.check(key).is_ok()) },
+        Contestant { name: "shared tick", decide: Box::new(|key| coarse.check(key).is_ok()) },
         Contestant { name: "governor", decide: Box::new(|key| governor.check_key(key).is_ok()) },
         Contestant {
             name: "throttlecrab",
@@ -49,14 +52,13 @@ fn speed(name: &str, n: usize, threads: usize, per_second: u32) {
             }),
         },
     ];
-    let nanos = alternate(&contestants, &calls, threads, ROUNDS);
+    let nanos = alternate(&contestants, (0..n).map(key), &calls, threads, ROUNDS);
+    let [exact, coarse, governor, crab] = nanos.as_slice() else { unreachable!() };
+    let ratio = |peer: &f64| format!("{:.2}x / {:.2}x", peer / exact, peer / coarse);
     println!(
-        "| {name} | {:.0} ns | {:.0} ns | {:.0} ns | {:.2}x | {:.2}x |",
-        nanos[0],
-        nanos[1],
-        nanos[2],
-        nanos[1] / nanos[0],
-        nanos[2] / nanos[0]
+        "| {name} | {exact:.0} ns / {coarse:.0} ns | {governor:.0} ns | {crab:.0} ns | {} | {} |",
+        ratio(governor),
+        ratio(crab)
     );
 }
 
@@ -75,7 +77,8 @@ fn bytes_per_key(n: usize) {
 
 fn bytes_in_this_process(who: &str, n: usize) {
     let before = resident_bytes();
-    let (ours, governor) = (ours(if who == "sluicegate" { n } else { 1 }, 10), governor(10));
+    let (ours, governor) =
+        (ours(if who == "sluicegate" { n } else { 1 }, 10, SystemClock::new()), governor(10));
     for i in 0..n {
         let key = key(i);
         match who {
@@ -120,7 +123,7 @@ fn main() {
 /// Measures everything whose name holds `part`.
 fn measure(part: &str) {
     println!(
-        "| keyed check, String keys | sluicegate | governor | throttlecrab | governor / ours | throttlecrab / ours |"
+        "| keyed check, String keys | sluicegate: exact clock / shared tick | governor | throttlecrab | governor / ours | throttlecrab / ours |"
     );
     println!("|---|---|---|---|---|---|");
     for threads in [1, 2] {

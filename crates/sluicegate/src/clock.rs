@@ -5,7 +5,8 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::{SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use sluicegate_core::Micros;
@@ -95,9 +96,55 @@ impl Clock for SystemClock {
     }
 }
 
+/// A [`SystemClock`] that a thread of its own reads for everybody: telling the time costs a load.
+///
+/// It is late by up to the period and what the scheduler adds, so limits hold in this clock's time: a window may last
+/// that much longer. For checks in this process that should cost no more than the check itself.
+///
+/// ```
+/// use std::time::Duration;
+/// use sluicegate::{Clock, CoarseClock, core::Rule, embedded::{EmbeddedConfig, KeyedLimiter}};
+///
+/// let clock = CoarseClock::every(Duration::from_millis(1))?;
+/// let rule = Rule::gcra(10, Duration::from_secs(1), 10)?;
+/// let limiter = KeyedLimiter::with(rule, EmbeddedConfig::for_keys(10_000), clock);
+/// assert!(limiter.check("alice").is_ok());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CoarseClock(Arc<AtomicU64>);
+
+impl CoarseClock {
+    /// Starts the thread, which ends when the last clone of the clock is dropped.
+    ///
+    /// # Errors
+    /// If the system has no thread to give.
+    pub fn every(period: Duration) -> std::io::Result<Self> {
+        let system = SystemClock::new();
+        let now = Arc::new(AtomicU64::new(system.now().as_u64()));
+        let told = Arc::downgrade(&now);
+        let tick = move || {
+            while let Some(now) = told.upgrade() {
+                now.store(system.now().as_u64(), Ordering::Relaxed);
+                drop(now);
+                thread::sleep(period);
+            }
+        };
+        thread::Builder::new().name("sluicegate-clock".to_owned()).spawn(tick)?;
+        Ok(Self(now))
+    }
+}
+
+impl Clock for CoarseClock {
+    #[inline]
+    fn now(&self) -> Micros {
+        Micros::new(self.0.load(Ordering::Relaxed))
+    }
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use std::time::Duration;
 
     use super::*;
 
@@ -116,5 +163,18 @@ mod tests {
         // The two are read one after the other, and the counter is calibrated to a few parts in a million.
         let slack = Duration::from_millis(50);
         assert!(now.plus(slack) >= Micros::new(before) && now <= Micros::new(after).plus(slack));
+    }
+    #[test]
+    fn a_coarse_clock_goes_on_and_its_thread_ends_with_it() {
+        let clock = CoarseClock::every(Duration::from_micros(100)).unwrap();
+        let (before, told) = (clock.now(), Arc::downgrade(&clock.0));
+        while clock.now() == before {
+            thread::yield_now();
+        }
+        drop(clock);
+        // The thread holds the time for an instant in each period.
+        while told.upgrade().is_some() {
+            thread::yield_now();
+        }
     }
 }

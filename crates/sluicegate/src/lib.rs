@@ -7,7 +7,7 @@ mod limiter;
 mod store;
 
 pub use asks::Merged;
-pub use clock::{Clock, SystemClock};
+pub use clock::{Clock, CoarseClock, SystemClock};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;
 pub use store::{Counted, Store, StoreError};
