@@ -1,0 +1,183 @@
+//! The Redis store under load while the server is meddled with: every call ends in time, what it says about counting
+//! is true, and afterwards everything is as before.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::{
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use sluicegate::{
+    Counted, Store,
+    core::{Align, Micros, Rule},
+};
+use sluicegate_redis::{RedisConfig, RedisStore};
+use sluicegate_tests::{
+    RedisServer,
+    fixtures::{HOUR, Limit},
+};
+
+const NOON: Micros = Micros::from_secs(1_790_000_000);
+/// How long a connection and an answer may take.
+const TIMEOUT: Duration = Duration::from_millis(300);
+/// A connect and a response timeout for the call and for one before it, and what a busy machine adds.
+const LONGEST: Duration = Duration::from_secs(4);
+const CALLERS: usize = 20;
+const AMOUNT: u64 = 1_000_000;
+
+fn limits() -> [Limit; 2] {
+    let rule = |amount| Rule::fixed_window(amount, HOUR, Align::Epoch).unwrap();
+    [Limit::new("first", rule(AMOUNT)), Limit::new("second", rule(AMOUNT))]
+}
+
+fn store(server: &RedisServer) -> RedisStore {
+    let config = RedisConfig::from_url(&server.url()).unwrap();
+    RedisStore::open(&config.connect_timeout(TIMEOUT).response_timeout(TIMEOUT)).unwrap()
+}
+
+/// What callers were told.
+#[derive(Debug, Default)]
+struct Told {
+    admitted: AtomicU64,
+    nothing: AtomicU64,
+    unknown: AtomicU64,
+    slowest_ms: AtomicU64,
+}
+
+/// Callers that take until they are stopped.
+struct Load {
+    stop: Arc<AtomicBool>,
+    told: Arc<Told>,
+    callers: tokio::task::JoinSet<()>,
+}
+
+impl Load {
+    fn on(store: &RedisStore) -> Self {
+        let (stop, told) = (Arc::new(AtomicBool::new(false)), Arc::new(Told::default()));
+        let mut callers = tokio::task::JoinSet::new();
+        for _ in 0..CALLERS {
+            let (store, stop, told) = (store.clone(), stop.clone(), told.clone());
+            callers.spawn(async move {
+                let limits = limits();
+                let asks = [limits[0].ask("alice", 1), limits[1].ask("alice", 1)];
+                while !stop.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let counter = match store.take(&asks, NOON).await {
+                        Ok(decision) => {
+                            assert!(decision.allowed);
+                            &told.admitted
+                        }
+                        Err(error) if error.counted() == Counted::Nothing => &told.nothing,
+                        Err(_) => &told.unknown,
+                    };
+                    counter.fetch_add(1, Ordering::Relaxed);
+                    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap();
+                    told.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
+                }
+            });
+        }
+        Self { stop, told, callers }
+    }
+
+    async fn end(self) -> Arc<Told> {
+        self.stop.store(true, Ordering::Relaxed);
+        tokio::time::timeout(LONGEST, self.callers.join_all()).await.expect("every call ends");
+        let slowest = Duration::from_millis(self.told.slowest_ms.load(Ordering::Relaxed));
+        assert!(slowest < LONGEST, "{slowest:?}");
+        self.told
+    }
+}
+
+/// What both limits say was used; they never differ.
+async fn used(store: &RedisStore) -> u64 {
+    let limits = limits();
+    let peeked = store.peek(&[limits[0].ask("alice", 0), limits[1].ask("alice", 0)], NOON).await.unwrap();
+    let used: Vec<u64> = peeked.asks.iter().map(|ask| AMOUNT - ask.remaining.unwrap()).collect();
+    assert_eq!(used[0], used[1]);
+    used[0]
+}
+
+/// Lets calls come through before the next meddling.
+async fn a_while() {
+    tokio::time::sleep(Duration::from_millis(60)).await;
+}
+
+fn signal(server: &RedisServer, name: &str) {
+    assert!(Command::new("kill").args([name, &server.pid().to_string()]).status().unwrap().success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_count() {
+    let server = RedisServer::start();
+    let store = store(&server);
+    let load = Load::on(&store);
+    let mut admin = server.admin();
+    for _ in 0..5 {
+        a_while().await;
+        redis::cmd("SCRIPT").arg("FLUSH").exec(&mut admin).unwrap();
+        a_while().await;
+        let kill = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
+        kill.iter().fold(&mut redis::cmd("CLIENT"), |kill, word| kill.arg(word)).exec(&mut admin).unwrap();
+    }
+    signal(&server, "-STOP");
+    tokio::time::sleep(TIMEOUT * 3).await; // longer than any call waits
+    signal(&server, "-CONT");
+    a_while().await;
+    let told = load.end().await;
+    // What was sent while the server stood still is answered, to nobody, before the next call is.
+    let (used, told_of) = (used(&store).await, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
+    let (admitted, unknown) = (told_of(&told.admitted), told_of(&told.unknown));
+    assert!(admitted > 100 && unknown > 0, "{told:?}");
+    assert!((admitted..=admitted + unknown).contains(&used), "{used} used, {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_killed_and_comes_back_is_counted_on_again() {
+    let mut server = RedisServer::start();
+    let store = store(&server);
+    let load = Load::on(&store);
+    for _ in 0..3 {
+        a_while().await;
+        server.stop();
+        a_while().await;
+        server.restart();
+        // The restarted server is empty: what is there now was counted since.
+        let before = load.told.admitted.load(Ordering::Relaxed);
+        let began = Instant::now();
+        while load.told.admitted.load(Ordering::Relaxed) == before {
+            assert!(began.elapsed() < LONGEST, "nothing is admitted after a restart: {:?}", load.told);
+            a_while().await;
+        }
+    }
+    let told = load.end().await;
+    assert!(told.nothing.load(Ordering::Relaxed) > 0, "{told:?}");
+    assert!(used(&store).await > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_script_that_runs_too_long_refuses_the_calls_and_nothing_is_counted_meanwhile() {
+    let server = RedisServer::with(&["--lua-time-limit", "50"]);
+    let store = store(&server);
+    let limits = limits();
+    let asks = [limits[0].ask("alice", 1), limits[1].ask("alice", 1)];
+    assert!(store.take(&asks, NOON).await.unwrap().allowed);
+    let mut slow = server.admin();
+    let busy = std::thread::spawn(move || {
+        redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut slow).unwrap_err();
+    });
+    let mut watcher = server.admin();
+    while redis::cmd("PING").exec(&mut watcher).is_ok() {
+        a_while().await;
+    }
+    let error = store.take(&asks, NOON).await.unwrap_err();
+    assert_eq!(error.counted(), Counted::Nothing, "{error:?}");
+    // The killer connects after the script began, which a busy server allows.
+    redis::cmd("SCRIPT").arg("KILL").exec(&mut server.admin()).unwrap();
+    busy.join().unwrap();
+    assert!(store.take(&asks, NOON).await.unwrap().allowed);
+    assert_eq!(used(&store).await, 2);
+}
