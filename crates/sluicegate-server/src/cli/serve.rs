@@ -58,6 +58,7 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let config = http::Config {
         max_connections: args.max_connections,
         drain: Duration::from_millis(args.drain_ms.into()),
+        write_timeout: http::Config::WRITE_TIMEOUT,
     };
     http::serve(listener, Arc::new(door), config, stop).await;
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,5 @@
-//! Closing a connection so that the last answer arrives.
+//! A connection that ends when it should: not before the last answer has arrived, and not long after its client has
+//! stopped reading.
 //!
 //! A socket that is closed while bytes wait in it to be read resets the connection, and a reset throws away what
 //! the client has not read yet: a client that sends a head of 20 KiB in one go would never see the 431. So before
@@ -22,18 +23,41 @@ const LINGER: Duration = Duration::from_millis(500);
 /// The most bytes that are read and dropped.
 const MAX_DROPPED: usize = 1024 * 1024;
 
-/// A stream that reads what is left before it closes.
+/// A stream that reads what is left before it closes, and fails when nobody takes what it writes.
+///
+/// A client that asks and never reads would hold its connection for ever: the buffers between are full, so nothing
+/// more is read from it either, and no timer of the protocol runs while an answer is being written.
 #[derive(Debug)]
 pub(super) struct Lingering {
     stream: TcpStream,
+    /// How long a write may wait for the client to take anything at all.
+    write_timeout: Duration,
+    /// When the write that waits is given up.
+    give_up: Option<Pin<Box<Sleep>>>,
     dropped: usize,
     /// Set once there was something to drop: a connection without unread bytes closes at once.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl Lingering {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, dropped: 0, until: None }
+    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Self {
+        Self { stream, write_timeout, give_up: None, dropped: 0, until: None }
+    }
+
+    /// What a write came to, or its end if it has waited for too long.
+    fn poll_patiently(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.give_up = None;
+            return written;
+        }
+        let timeout = self.write_timeout;
+        let give_up = self.give_up.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        ready!(give_up.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")))
     }
 
     /// Reads and drops until the client ends, the time is over, or nothing was unread in the first place.
@@ -72,7 +96,8 @@ impl AsyncWrite for Lingering {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.poll_patiently(context, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -89,7 +114,8 @@ impl AsyncWrite for Lingering {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.poll_patiently(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

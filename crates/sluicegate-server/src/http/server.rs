@@ -32,6 +32,13 @@ pub struct Config {
     pub max_connections: u32,
     /// How long to go on serving after the stop, with `/readyz` red.
     pub drain: Duration,
+    /// How long an answer may wait for its client to take anything of it; then the connection is closed.
+    pub write_timeout: Duration,
+}
+
+impl Config {
+    /// The write timeout unless said otherwise.
+    pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 }
 
 /// Serves until `stop` ends, then turns unready, goes on for `config.drain`, finishes what is in flight and returns.
@@ -44,7 +51,7 @@ pub async fn serve<S, C>(
     S: Store + 'static,
     C: Clock + 'static,
 {
-    let connections = Connections::new(&door, config.max_connections);
+    let connections = Connections::new(&door, config);
     let mut until = pin!(async {
         stop.await;
         door.turn_unready();
@@ -67,22 +74,24 @@ struct Connections<S, C> {
     protocol: http1::Builder,
     room: Arc<Semaphore>,
     graceful: GracefulShutdown,
+    write_timeout: Duration,
 }
 
 impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
-    fn new(door: &Arc<Door<S, C>>, max_connections: u32) -> Self {
+    fn new(door: &Arc<Door<S, C>>, config: Config) -> Self {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_LEN)
             .half_close(true);
-        let room = usize::try_from(max_connections).unwrap_or(Semaphore::MAX_PERMITS).max(1);
+        let room = usize::try_from(config.max_connections).unwrap_or(Semaphore::MAX_PERMITS).max(1);
         Self {
             door: Arc::clone(door),
             protocol,
             room: Arc::new(Semaphore::new(room)),
             graceful: GracefulShutdown::new(),
+            write_timeout: config.write_timeout,
         }
     }
 
@@ -111,7 +120,8 @@ impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
             let door = Arc::clone(&door);
             async move { Ok::<_, Infallible>(door.serve(request).await) }
         });
-        let connection = self.protocol.serve_connection(TokioIo::new(Lingering::new(stream)), service);
+        let stream = Lingering::new(stream, self.write_timeout);
+        let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
         let connection = self.graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -1,6 +1,12 @@
 //! Connections from the first request to the last.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    io::{ErrorKind, Write},
+    net::TcpStream,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
 use serde_json::json;
 use sluicegate::{
@@ -170,4 +176,23 @@ fn a_body_that_does_not_arrive_is_answered_408() {
     let mut client = server.connect();
     client.send("POST /v1/take HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
     assert_eq!(client.reply().status, 408);
+}
+
+/// A client that asked and never read held its connection for ever, and ten thousand of them the whole door.
+#[test]
+fn a_client_that_never_reads_its_answers_loses_its_connection() {
+    let server = Server::start(&[POLICY]);
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    let asks = post_bytes("/v1/take", ASK.as_bytes()).repeat(100);
+    let began = Instant::now();
+    let end = loop {
+        assert!(began.elapsed() < Duration::from_secs(30), "still connected");
+        match stream.write(&asks) {
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(end.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{end}");
 }

@@ -74,7 +74,8 @@ impl Server {
                 runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(listener).unwrap();
-                let config = http::Config { max_connections: 1_000, drain };
+                let write_timeout = Duration::from_secs(2);
+                let config = http::Config { max_connections: 1_000, drain, write_timeout };
                 http::serve(listener, Arc::new(door), config, async { _ = stopped.await }).await;
             });
         });
