@@ -181,3 +181,47 @@ async fn a_script_that_runs_too_long_refuses_the_calls_and_nothing_is_counted_me
     assert!(store.take(&asks, NOON).await.unwrap().allowed);
     assert_eq!(used(&store).await, 2);
 }
+
+/// Instances of the old and the new policy meet on one record: each finds its limits there in any order, beside others
+/// that it does not know.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn policies_with_different_limits_count_together_where_they_share_a_limit() {
+    let server = RedisServer::start();
+    let rules = [
+        Rule::fixed_window(300, HOUR, Align::Epoch).unwrap(),
+        Rule::sliding_log(300, HOUR).unwrap(),
+        Rule::sliding_counter(300, HOUR).unwrap(),
+        Rule::token_bucket(300, HOUR, 300).unwrap(),
+    ];
+    let limits: Vec<Limit> = (0..100).map(|n| Limit::new(&format!("l{n}"), rules[n % 4].clone())).collect();
+    let limits = Arc::new(limits);
+    // Each policy has the last four limits, and of the others a part of its own, in an order of its own.
+    let parts: Vec<Vec<usize>> = vec![
+        (0..100).collect(),
+        (0..100).rev().collect(),
+        (50..100).collect(),
+        (0..20).chain(96..100).collect(),
+        vec![99, 96, 98, 97],
+    ];
+    let counts: Vec<Arc<AtomicU64>> = (0..100).map(|_| Arc::default()).collect();
+    let mut callers = tokio::task::JoinSet::new();
+    for part in parts {
+        let (store, limits, counts) = (server.store(), limits.clone(), counts.clone());
+        callers.spawn(async move {
+            for at in 0..90 {
+                let asks: Vec<_> =
+                    part.iter().map(|n| limits[*n].ask("alice", u64::from(at % 3 != 2))).collect();
+                if store.take(&asks, NOON.plus(Duration::from_millis(at))).await.unwrap().allowed {
+                    part.iter().for_each(|n| _ = counts[*n].fetch_add(asks[0].cost, Ordering::Relaxed));
+                }
+            }
+        });
+    }
+    callers.join_all().await;
+    let store = server.store();
+    for (limit, count) in limits.iter().zip(counts) {
+        let now = NOON.plus(Duration::from_millis(90));
+        let left = store.peek(&[limit.ask("alice", 0)], now).await.unwrap().asks[0].remaining.unwrap();
+        assert_eq!(300 - left, count.load(Ordering::Relaxed), "{limit:?}");
+    }
+}

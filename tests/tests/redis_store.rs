@@ -285,6 +285,8 @@ async fn a_key_that_someone_else_wrote_is_an_error_and_stays_as_it_is() {
     redis::cmd("DEL").arg(&key).exec(&mut admin).unwrap();
     redis::cmd("LPUSH").arg(&key).arg("5").exec(&mut admin).unwrap();
     assert_eq!(takes(&store, "alice").await.unwrap_err().counted(), Counted::Nothing);
+    // What take cannot decide, peek does not claim to know.
+    assert!(store.peek(&[limit(2).ask("alice", 1)], NOON).await.is_err());
 }
 
 #[tokio::test]

@@ -115,6 +115,19 @@ impl RedisStore {
         Ok(call(&self.scripts.take, &groups(asks)?, asks, now))
     }
 
+    /// The records as they stand at one instant. Of several, one that is no string at all counts as none.
+    async fn records(&self, groups: &[Group]) -> Result<Vec<Vec<u8>>, StoreError> {
+        if let [group] = groups {
+            let record = self.connection.call(redis::cmd("GET").arg(group.key.as_str())).await;
+            return Ok(vec![record.and_then(bytes)?]);
+        }
+        let mut get = redis::cmd("MGET");
+        for group in groups {
+            get.arg(group.key.as_str());
+        }
+        self.connection.call(&get).await.and_then(list)
+    }
+
     async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
         let groups = groups(asks)?;
         for retried in [false, true] {
@@ -171,11 +184,7 @@ impl Store for RedisStore {
         }
         let merged = Merged::of(asks);
         let groups = groups(merged.asks())?;
-        let mut get = redis::cmd("MGET");
-        for group in &groups {
-            get.arg(group.key.as_str());
-        }
-        let reply = self.connection.call(&get).await.and_then(list);
+        let reply = self.records(&groups).await;
         let peeked = reply.and_then(|records| decision(&groups, merged.asks(), now, &records, false));
         let peeked = peeked.map_err(StoreError::with_nothing_counted)?;
         Ok(Decision::of(merged.spread(&peeked.asks)))
