@@ -14,6 +14,7 @@ pub struct World {
     subjects: Vec<Subject>,
     now_us: u64,
     clock: Jumps,
+    shuffled: bool,
 }
 
 /// How the clock moves between steps.
@@ -48,18 +49,31 @@ pub struct Plan {
 impl World {
     /// The world of a seed; `name` keeps its subjects apart from those of other worlds.
     pub fn new(seed: u64, name: &str, clock: Jumps) -> Self {
+        Self::of_kinds(seed, name, clock, &[0, 1, 2, 3, 4, 5, 6, 7], 6)
+    }
+
+    /// A world of up to 15 fixed windows and buckets, for which each request asks in the same order.
+    pub fn of_pairs_in_order(seed: u64, name: &str, clock: Jumps) -> Self {
+        Self { shuffled: false, ..Self::of_kinds(seed, name, clock, &[0, 1, 2, 5, 6, 7], 15) }
+    }
+
+    fn of_kinds(seed: u64, name: &str, clock: Jumps, kinds: &[u8], most: usize) -> Self {
         let mut rng = Rng::with_seed(seed);
         // A state that has reset under one amount may be dropped though another amount would still count it.
         let tiers = if clock == Jumps::Forward { 1 } else { 3 };
-        let limits =
-            (0..rng.usize(1..7)).map(|index| limit(&mut rng, &format!("limit-{index}"), tiers)).collect();
+        let limits = (0..rng.usize(1..=most))
+            .map(|index| {
+                let kind = kinds[rng.usize(..kinds.len())];
+                limit(&mut rng, kind, &format!("limit-{index}"), tiers)
+            })
+            .collect();
         let subject = |index: usize| {
             let user = format!("{name}-{seed}-{index}");
             Subject::new("test", &[], &[("user", Some(user.as_str()))])
         };
         let subjects = (0..rng.usize(1..4)).map(subject).collect();
         let now_us = epoch_us(&mut rng);
-        Self { rng, limits, subjects, now_us, clock }
+        Self { rng, limits, subjects, now_us, clock, shuffled: true }
     }
 
     /// The time of the current step.
@@ -139,7 +153,9 @@ impl World {
             // The same limit and key twice in one request.
             plans.push(plans[0].clone());
         }
-        self.rng.shuffle(&mut plans);
+        if self.shuffled {
+            self.rng.shuffle(&mut plans);
+        }
         plans
     }
 
@@ -185,8 +201,7 @@ fn epoch_us(rng: &mut Rng) -> u64 {
 }
 
 /// One limit: an id, and up to so many amounts for it.
-fn limit(rng: &mut Rng, name: &str, tiers: usize) -> (LimitId, Vec<Rule>) {
-    let kind = rng.u8(0..8);
+fn limit(rng: &mut Rng, kind: u8, name: &str, tiers: usize) -> (LimitId, Vec<Rule>) {
     let window = window(rng);
     let first = rule(rng, kind, window);
     let id = LimitId::of(name, &first);

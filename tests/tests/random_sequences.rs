@@ -134,6 +134,10 @@ async fn compare_all(store: &impl Open, name: &str) {
         compare(store, world, World::step, |_, _, _, _| {}).await;
         let world = World::new(seed, &format!("{name}-some"), Jumps::Forward);
         compare(store, world, World::step_of_some_limits, |_, _, _, _| {}).await;
+        if seed.is_multiple_of(3) {
+            let world = World::of_pairs_in_order(seed, &format!("{name}-pairs"), Jumps::BackAndForth);
+            compare(store, world, World::step, |_, _, _, _| {}).await;
+        }
     }
 }
 

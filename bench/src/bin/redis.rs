@@ -213,6 +213,17 @@ fn server_time(server: &Server, store: &RedisStore) -> Vec<Contestant> {
     contestants
 }
 
+/// Loads the scripts of all calls that are measured.
+async fn load_scripts(store: &RedisStore) {
+    for rule in [fixed(ENOUGH), bucket(ENOUGH)] {
+        for limits in [1, 3, 10] {
+            let names: Vec<String> = (0..limits).map(|limit| format!("limit-{limit}")).collect();
+            let asks: Vec<Ask<'_>> = names.iter().map(|name| ask(&rule, name, 0)).collect();
+            store.take(&asks, NOW).await.expect("a decision");
+        }
+    }
+}
+
 /// Bytes of one record with three limits, and of three keys with one each.
 async fn bytes(server: &Server, store: &RedisStore) -> (f64, f64) {
     let rule = bucket(100);
@@ -285,8 +296,7 @@ fn print(what: &str, ratio: f64, target: &str) {
 async fn main() {
     let server = Server::start();
     let store = server.store();
-    // Loads the script.
-    store.take(&[ask(&fixed(1), "limit-0", 0)], NOW).await.expect("a decision");
+    load_scripts(&store).await;
     let contestants = server_time(&server, &store);
     let us = |name: &str| contestants.iter().find(|own| own.name == name).expect("a contestant").us();
     println!("| server time per decision, pipelined | µs |\n|---|---|");

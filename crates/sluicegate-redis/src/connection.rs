@@ -93,7 +93,7 @@ impl Connection {
     /// Loads the script and calls it in one write, so that hardly anything can come in between.
     async fn load_and_call(&self, script: &Script, call: &Cmd) -> Result<Value, StoreError> {
         let mut both = redis::pipe();
-        both.cmd("SCRIPT").arg("LOAD").arg(script.source).add_command(call.clone());
+        both.cmd("SCRIPT").arg("LOAD").arg(script.source.as_ref()).add_command(call.clone());
         let mut live = self.live_or_made().await?;
         let answers = live.calls.send_packed_commands(&both, 0, 2).await;
         live.note(&answers);
@@ -103,7 +103,7 @@ impl Connection {
 
     async fn load(&self, script: &Script) -> Result<(), StoreError> {
         let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(script.source);
+        load.arg("LOAD").arg(script.source.as_ref());
         // Nothing counts by loading, whatever becomes of it.
         self.send(&load).await?.map(|_sha| ()).map_err(not_connected)
     }

@@ -27,6 +27,7 @@ mod packed;
 mod record;
 pub mod script;
 mod store;
+mod straight;
 
 pub use clock::RedisClock;
 pub use config::{ConfigError, RedisConfig};

@@ -1,16 +1,34 @@
 //! The scripts. Each `.lua` file is headed by its contract; the machines' files are branches of one script.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
+
+pub use crate::straight::{Pair, take_straight};
+
+pub(crate) const TAKE_HEAD: &str = include_str!("lua/take_head.lua");
+
+/// The loop over all asks, whatever they are.
+macro_rules! take_body {
+    () => {
+        concat!(
+            include_str!("lua/take_loop.lua"),
+            "    if machine == 1 then\n",
+            include_str!("lua/fixed_window.lua"),
+            include_str!("lua/pair.lua"),
+            "    elseif machine == 2 then\n",
+            include_str!("lua/sliding_log.lua"),
+            "    elseif machine == 3 then\n",
+            include_str!("lua/sliding_counter.lua"),
+            "    elseif machine == 4 then\n",
+            include_str!("lua/bucket.lua"),
+            include_str!("lua/pair.lua"),
+            include_str!("lua/take_tail.lua"),
+        )
+    };
+}
 
 /// Decides all asks of one request.
-pub const TAKE: &str = concat!(
-    include_str!("lua/take_head.lua"),
-    include_str!("lua/fixed_window.lua"),
-    include_str!("lua/sliding_log.lua"),
-    include_str!("lua/sliding_counter.lua"),
-    include_str!("lua/bucket.lua"),
-    include_str!("lua/take_tail.lua"),
-);
+pub const TAKE: &str = concat!(include_str!("lua/take_head.lua"), take_body!());
+pub(crate) const TAKE_BODY: &str = take_body!();
 /// Moves states that are too far ahead back to now.
 pub const REBASE: &str = include_str!("lua/rebase.lua");
 /// Drops one state.
@@ -18,13 +36,15 @@ pub const FORGET: &str = include_str!("lua/forget.lua");
 
 /// A script and the name by which the server knows it.
 pub(crate) struct Script {
-    pub(crate) source: &'static str,
+    pub(crate) source: Cow<'static, str>,
     sha: String,
 }
 
 impl Script {
-    pub(crate) fn new(source: &'static str) -> Self {
-        Self { source, sha: redis::Script::new(source).get_hash().to_owned() }
+    pub(crate) fn new(source: impl Into<Cow<'static, str>>) -> Self {
+        let source = source.into();
+        let sha = redis::Script::new(&source).get_hash().to_owned();
+        Self { source, sha }
     }
 
     /// A call by name, with the keys' and arguments' count and size in bytes as a hint.

@@ -19,6 +19,7 @@ use crate::{
     packed::{ASK_LEN, push_ask},
     record::{Malformed, Record},
     script::{self, Script},
+    straight::{Pair, Straight},
 };
 
 /// The most asks of one request: a script must stay short.
@@ -37,9 +38,20 @@ pub struct RedisStore {
 
 #[derive(Debug)]
 struct Scripts {
-    take: Script,
+    take: Arc<Script>,
+    straight: Straight,
     rebase: Script,
     forget: Script,
+}
+
+impl Scripts {
+    /// The script that decides on these asks. All decide alike.
+    fn take(&self, groups: &[Group], asks: &[Ask<'_>]) -> Arc<Script> {
+        let all = || asks.iter().all(|ask| Pair::of(ask.rule).is_some());
+        let pairs = asks.iter().filter_map(|ask| Pair::of(ask.rule));
+        let straight = (groups.len() == 1 && all()).then(|| self.straight.script(pairs)).flatten();
+        straight.unwrap_or_else(|| self.take.clone())
+    }
 }
 
 /// The asks of one subject: one record, one key.
@@ -63,7 +75,8 @@ impl RedisStore {
     /// [`ConfigError`] if the configuration names no server.
     pub fn open(config: &RedisConfig) -> Result<Self, ConfigError> {
         let scripts = Scripts {
-            take: Script::new(script::TAKE),
+            take: Arc::new(Script::new(script::TAKE)),
+            straight: Straight::default(),
             rebase: Script::new(script::REBASE),
             forget: Script::new(script::FORGET),
         };
@@ -112,7 +125,8 @@ impl RedisStore {
     /// # Errors
     /// [`StoreError`] if there are more than [`MAX_ASKS`].
     pub fn take_call(&self, asks: &[Ask<'_>], now: Micros) -> Result<Cmd, StoreError> {
-        Ok(call(&self.scripts.take, &groups(asks)?, asks, now))
+        let groups = groups(asks)?;
+        Ok(call(&self.scripts.take(&groups, asks), &groups, asks, now))
     }
 
     /// The records as they stand at one instant. Of several, one that is no string at all counts as none.
@@ -130,9 +144,10 @@ impl RedisStore {
 
     async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
         let groups = groups(asks)?;
+        let take = self.scripts.take(&groups, asks);
         for retried in [false, true] {
-            let call = call(&self.scripts.take, &groups, asks, now);
-            let reply = self.connection.call_script(&self.scripts.take, &call).await?;
+            let call = call(&take, &groups, asks, now);
+            let reply = self.connection.call_script(&take, &call).await?;
             match verdict(reply, groups.len())? {
                 Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
                 Verdict::Denied(records) => {

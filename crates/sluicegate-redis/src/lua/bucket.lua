@@ -1,10 +1,9 @@
-    elseif machine == 4 then
       -- Twin of bucket.rs. Asked: amount (drained per tick), capacity, room (-1 if the cost never fits), added_by.
       -- Kept: time, level.
       local amount, capacity, room, added_by = p, q, r, s
       local time, level = now, 0
       if found == tag then
-        time, level, from = first, second, from + 26
+        time, level = first, second
         if level > capacity then level = capacity end
         if time < now then
           -- Inexact only when it is far above any level, and then the bucket is empty all the same.
@@ -22,6 +21,6 @@
           level = level + added_by
           resets = (time + level / amount) / per_s
           resets = resets - resets % 1 + 1
-          entry = pack('<I5I5dd', tag, resets, time, level)
+          counted, first, second = true, time, level
         end
       end

@@ -1,10 +1,9 @@
-    if machine == 1 then
       -- Twin of fixed_window.rs. Asked: opening, window, room (amount - cost; -1 if the cost never fits), cost.
       -- Kept: start, used.
       local opening, window, room, cost = p, q, r, s
       local start, used = opening, 0
       if found == tag then
-        start, used, from = first, second, from + 26
+        start, used = first, second
         if start ~= opening then
           if start - now > 5 * per_s and cost > 0 then return '\255' end
           if start + window <= now or used == 0 and start < now then
@@ -18,6 +17,6 @@
         elseif not denied then
           resets = (start + window) / per_s
           resets = resets - resets % 1 + 1
-          entry = pack('<I5I5dd', tag, resets, start, used + cost)
+          counted, first, second = true, start, used + cost
         end
       end

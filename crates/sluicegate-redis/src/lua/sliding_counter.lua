@@ -1,4 +1,3 @@
-    elseif machine == 3 then
       -- Twin of sliding_counter.rs. Asked: opening, window, amount, cost. Kept: start, current; then previous, '<d'.
       local opening, window, amount, cost = p, q, r, s
       local start, current, previous = opening, 0, 0

@@ -1,4 +1,3 @@
-    elseif machine == 2 then
       -- Twin of sliding_log.rs. Asked: window, room (amount - cost; -1 if the cost never fits), cost.
       -- Kept: sum, number of entries; then the entries, oldest first, each '<dI2': time, cost.
       local window, room, cost = p, q, r

@@ -1,0 +1,38 @@
+local count, denied, record, written, life = #KEYS, false
+local records, writes, lives
+if count > 1 then
+  records, writes, lives = { '' }, {}, {}
+end
+for i = 1, count do
+  record, written = read or call('GET', KEYS[i]) or '', false
+  local asks, size, from, last, held = ARGV[i], #record, 1, 0, 0
+  local tag, now, per_s, p, q, r, s
+  for at = 1, #asks, 53 do
+    tag, now, per_s, p, q, r, s = unpack('<I5dddddd', asks, at)
+    local machine, found, resets, first, second = tag % 256, 0
+    if from <= size then
+      found, resets, first, second = unpack('<I5I5dd', record, from)
+      if found ~= tag then
+        -- Out of order: the ask's entry moves to the front of those that are left, if it is there.
+        local seek, sub = from, string.sub
+        while seek <= size do
+          found, resets, first, second = unpack('<I5I5dd', record, seek)
+          local kind = found % 256
+          local ends = seek + (kind == 2 and 26 + 10 * second or kind == 3 and 34 or 26)
+          if kind < 1 or kind > 4 or not (ends >= seek + 26 and ends <= size + 1) then
+            return redis.error_reply('MALFORMED the record is not one of this store')
+          end
+          if found == tag then
+            local entry, before = sub(record, seek, ends - 1), sub(record, from, seek - 1)
+            record = sub(record, 1, from - 1) .. entry .. before .. sub(record, ends)
+            break
+          end
+          seek = ends
+        end
+      end
+    end
+    -- No number of ours is negative or none at all. A log of less than no entries would turn a loop back.
+    if found == tag and not (first >= 0 and second >= 0) then
+      return redis.error_reply('MALFORMED the record is not one of this store')
+    end
+    local begins, entry, counted = from, false, false
