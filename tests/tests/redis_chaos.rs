@@ -212,7 +212,9 @@ async fn policies_with_different_limits_count_together_where_they_share_a_limit(
                 let asks: Vec<_> =
                     part.iter().map(|n| limits[*n].ask("alice", u64::from(at % 3 != 2))).collect();
                 if store.take(&asks, NOON.plus(Duration::from_millis(at))).await.unwrap().allowed {
-                    part.iter().for_each(|n| _ = counts[*n].fetch_add(asks[0].cost, Ordering::Relaxed));
+                    for n in &part {
+                        counts[*n].fetch_add(asks[0].cost, Ordering::Relaxed);
+                    }
                 }
             }
         });
