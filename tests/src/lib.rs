@@ -16,3 +16,8 @@ pub mod redis_server;
 pub mod sequence;
 
 pub use redis_server::RedisServer;
+
+/// The README's Rust, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
