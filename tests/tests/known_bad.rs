@@ -33,9 +33,17 @@ async fn get_check_incr(mut redis: MultiplexedConnection, key: &str, limit: u64)
 async fn check_then_increment_is_caught_by_fifty_calls_at_once() {
     let server = RedisServer::start();
     let redis = connect(&server).await;
-    redis::cmd("SET").arg("naive").arg(998).exec(&mut server.admin()).unwrap();
-    let admitted = admitted_at_once(50, move |_| get_check_incr(redis.clone(), "naive", 1_000)).await;
-    assert!(admitted > 2, "the race did not show: {admitted} passed");
+    // One round may pass by luck, where the calls happen to come one after the other.
+    let mut most = 0;
+    for _ in 0..50 {
+        redis::cmd("SET").arg("naive").arg(998).exec(&mut server.admin()).unwrap();
+        let redis = redis.clone();
+        most = most.max(admitted_at_once(50, move |_| get_check_incr(redis.clone(), "naive", 1_000)).await);
+        if most > 2 {
+            return;
+        }
+    }
+    panic!("the race did not show: at most {most} passed");
 }
 
 /// Counts, and sets the time to live in a second command, unless the client dies before it.

@@ -90,7 +90,7 @@ impl<S: Store, C: Clock> Domains<S, C> {
         domains.next().filter(|_| domains.next().is_none()).map(String::as_str)
     }
 
-    /// Decides a request of a domain. A store that fails never makes this fail: see [`fail_open`].
+    /// Decides a request of a domain. A store that fails never makes this fail: the request then passes, and the answer says so.
     ///
     /// # Errors
     /// [`RequestError`] if the request makes no sense for the domain's policy.

@@ -29,6 +29,7 @@ pub(super) struct Args {
     /// What the request costs: a number of requests, or `unit=number`; again for each further unit.
     #[arg(
         long = "cost",
+        allow_negative_numbers = true,
         env = "SLUICEGATE_COST",
         value_delimiter = ',',
         value_name = "N|UNIT=N",

@@ -1,6 +1,6 @@
 //! Log lines: to standard error, so that standard output holds nothing but answers.
 
-use std::io::stderr;
+use std::io::{IsTerminal, stderr};
 
 use clap::ValueEnum;
 use tracing_subscriber::EnvFilter;
@@ -27,7 +27,9 @@ pub(super) fn start(args: &Logging) {
     // A line that nobody reads any more is lost. The default says so with `eprintln!`, which panics in the request
     // that wrote the line.
     let lines = tracing_subscriber::fmt().with_env_filter(args.log.clone()).with_writer(stderr);
-    let lines = lines.log_internal_errors(false);
+    // Colours are for people: a file gets none, nor does who asks for none (https://no-color.org).
+    let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = lines.log_internal_errors(false).with_ansi(colours);
     let started = match args.log_format {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().try_init(),

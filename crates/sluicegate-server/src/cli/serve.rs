@@ -1,7 +1,7 @@
 //! `sluicegate serve`: the doors, until a signal ends them.
 
 use std::{
-    io::{Write, stdout},
+    io::{ErrorKind, Write, stdout},
     net::SocketAddr,
     process::ExitCode,
     sync::Arc,
@@ -50,8 +50,11 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let style = HeaderStyle { families: args.headers, reset: args.reset };
     let door = Door::new(args.sources.open().await?, DoorConfig { headers: style, ..DoorConfig::default() });
     let listener = TcpListener::bind(args.http).await.map_err(|error| {
-        Failure::undecided(format!("cannot listen on `{}`: {error}", args.http))
-            .hint("another process may hold the port; `--http 127.0.0.1:0` takes a free one")
+        Failure::undecided(format!("cannot listen on `{}`: {error}", args.http)).hint(match error.kind() {
+            ErrorKind::AddrInUse => "another process holds the port; `--http 127.0.0.1:0` takes a free one",
+            ErrorKind::PermissionDenied => "ports below 1024 are for root; take a higher one",
+            _ => "take an address of this machine, such as `127.0.0.1:8080`",
+        })
     })?;
     let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?;
     announce(&listener);

@@ -40,7 +40,7 @@ pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
         Some(given) if given == "application/json" || is_json(given) => Ok(()),
         Some(_) => Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "the `content-type` of a request is `application/json`",
+            "the `content-type` of a request is `application/json` (with curl: `-H 'content-type: application/json'`)",
         )),
     }
 }

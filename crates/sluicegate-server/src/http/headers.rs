@@ -167,12 +167,15 @@ fn push_parameter(list: &mut Vec<u8>, name: &[u8], value: u64) {
 }
 
 fn add_binding(headers: &mut HeaderMap, limit: &LimitVerdict<'_>, decided_at: Micros, reset: Reset) {
-    let (Some(amount), Some(remaining)) = (limit.decision.limit, limit.decision.remaining) else { return };
+    // The capacity, so that what remains is never above the limit: a bucket holds its burst.
+    let (Some(capacity), Some(remaining)) = (limit.decision.capacity, limit.decision.remaining) else {
+        return;
+    };
     let reset_s = match reset {
         Reset::Delta => ceil_s(limit.decision.reset_after),
         Reset::Epoch => decided_at.plus(limit.decision.reset_after).as_u64().div_ceil(1_000_000),
     };
-    headers.insert(X_LIMIT, HeaderValue::from(amount));
+    headers.insert(X_LIMIT, HeaderValue::from(capacity));
     headers.insert(X_REMAINING, HeaderValue::from(remaining));
     headers.insert(X_RESET, HeaderValue::from(reset_s));
 }

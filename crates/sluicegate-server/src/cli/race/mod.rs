@@ -36,12 +36,13 @@ pub(super) struct Args {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     limit: u32,
-    /// How much of it is used before each burst.
+    /// How much of it is used before each burst. Without it all but 2, or nothing against an endpoint that is asked
+    /// without `{key}`.
     #[arg(
-        long, env = "SLUICEGATE_USED", default_value = "998", value_name = "N",
+        long, env = "SLUICEGATE_USED", value_name = "N",
         value_parser = clap::value_parser!(u32).range(0..=1_000_000)
     )]
-    used: u32,
+    used: Option<u32>,
     /// Requests of one burst, all at once.
     #[arg(
         long, env = "SLUICEGATE_BURST", default_value = "50", value_name = "N",
@@ -119,8 +120,8 @@ impl RaceError {
 
 /// Races, reports, and ends with 0 if the limit held, 1 if it did not.
 pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.used > args.limit {
-        let message = format!("`--used {}` exceeds `--limit {}`", args.used, args.limit);
+    if let Some(used) = args.used.filter(|used| *used > args.limit) {
+        let message = format!("`--used {used}` exceeds `--limit {}`", args.limit);
         return Err(
             Failure::usage(message).hint("use less than the limit, so that something is left to race for")
         );
@@ -133,6 +134,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(if report.over_admitted_rounds > 0 { ExitCode::from(OVER_ADMITTED) } else { ExitCode::SUCCESS })
 }
 
+/// What is left of a limit before a burst, unless `--used` says.
+const LEFT: u32 = 2;
 /// The longest wait for a connection or an answer. A burst on a busy machine is slow, and that is not what is measured.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -148,8 +151,10 @@ fn patient(store: &StoreArgs) -> Result<StoreUrl, Failure> {
 
 async fn contest(args: &Args) -> Result<Report, Failure> {
     // A single burst against a wrong limiter may pass by luck.
-    let rounds = args.rounds.unwrap_or(if args.target.is_fresh_each_round() { 10 } else { 1 });
-    let race = Race { limit: args.limit, used: args.used, burst: args.burst, rounds };
+    let is_fresh = args.target.is_fresh_each_round();
+    let rounds = args.rounds.unwrap_or(if is_fresh { 10 } else { 1 });
+    let used = args.used.unwrap_or(if is_fresh { args.limit.saturating_sub(LEFT) } else { 0 });
+    let race = Race { limit: args.limit, used, burst: args.burst, rounds };
     let report = if let Some(target) = args.target.open(race).await? {
         race.against(&target).await
     } else {
