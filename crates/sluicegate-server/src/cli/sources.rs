@@ -1,6 +1,7 @@
 //! What a decision is made from: policy files and a store. Shared by every verb that decides.
 
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, Read},
     path::{Path, PathBuf},
@@ -44,7 +45,7 @@ pub(super) struct StoreArgs {
         value_name = "STORE",
         hide_env_values = true
     )]
-    store: StoreUrl,
+    store: Unread,
     /// The certificate authority that a `rediss://` server is trusted by (PEM), instead of the system's.
     #[arg(long, env = "SLUICEGATE_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
@@ -59,16 +60,34 @@ pub(super) struct StoreArgs {
     store_timeout_ms: u64,
 }
 
+/// The words of a flag, read only by [`StoreArgs::url`]: what reads them on the command line repeats them when they make
+/// no sense, and they may hold a password.
+#[derive(Clone)]
+struct Unread(String);
+
+impl From<&str> for Unread {
+    fn from(words: &str) -> Self {
+        Self(words.to_owned())
+    }
+}
+
+impl fmt::Debug for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unread")
+    }
+}
+
 impl StoreArgs {
     /// The store that is meant, with the authority that it is trusted by and the time that it may take.
     pub(super) fn url(&self) -> Result<StoreUrl, Failure> {
-        let config = match (&self.store, &self.store_ca) {
+        let store: StoreUrl = self.store.0.parse().map_err(|error| Failure::usage(with_causes(&error)))?;
+        let config = match (store, &self.store_ca) {
             (StoreUrl::Memory, None) => return Ok(StoreUrl::Memory),
             (StoreUrl::Memory, Some(_)) => {
                 return Err(Failure::usage("`--store-ca` is for a `rediss://` store"));
             }
-            (StoreUrl::Redis(config), None) => config.as_ref().clone(),
-            (StoreUrl::Redis(config), Some(path)) => config.as_ref().clone().trusting(certificate(path)?),
+            (StoreUrl::Redis(config), None) => *config,
+            (StoreUrl::Redis(config), Some(path)) => config.trusting(certificate(path)?),
         };
         let timeout = Duration::from_millis(self.store_timeout_ms);
         Ok(StoreUrl::Redis(Box::new(config.connect_timeout(timeout).response_timeout(timeout))))

@@ -134,3 +134,20 @@ fn tls_is_spoken_with_the_authority_that_is_named() {
     let nowhere = finish(sluicegate().args(["take", "--store", &url, "--store-ca", "/does/not/exist"]));
     assert_eq!(nowhere.code, Some(2), "{nowhere:?}");
 }
+
+/// The reader of the command line repeats what it cannot read: a URL with a slip in it showed its password.
+#[test]
+fn a_store_that_cannot_be_read_is_refused_without_its_password() {
+    for store in
+        ["redis://me:s3cret@127.0.0.1:1/x", "redis://me:s3cret@[::", "redsi://me:s3cret@127.0.0.1", "s3cret"]
+    {
+        for verb in [&["take", "user=a"][..], &["serve"], &["race"]] {
+            let by_flag = finish(sluicegate().args(verb).args(["--store", store]));
+            let by_environment = finish(sluicegate().args(verb).env("SLUICEGATE_STORE", store));
+            for run in [by_flag, by_environment] {
+                assert_eq!(run.code, Some(2), "{run:?}");
+                assert!(run.err.starts_with("error: ") && !run.err.contains("s3cret"), "{run:?}");
+            }
+        }
+    }
+}
