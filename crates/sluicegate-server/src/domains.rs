@@ -104,7 +104,10 @@ impl<S: Store, C: Clock> Domains<S, C> {
         let limiter =
             self.limiters.get(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
         match limiter.decide(verb, attributes, costs).await {
-            Ok(verdict) => Ok(Outcome { verdict, decided_by: DecidedBy::Store }),
+            Ok(verdict) => {
+                self.alarm.end();
+                Ok(Outcome { verdict, decided_by: DecidedBy::Store })
+            }
             Err(LimiterError::Ask(error)) => Err(error.into()),
             Err(error) => {
                 self.alarm.raise(&error, limiter.clock());
@@ -163,7 +166,7 @@ fn without_store(applied: &Applied<'_>) -> AskDecision {
 /// at the very time in which the log is needed.
 #[derive(Debug, Default)]
 struct Alarm {
-    /// The second of the last warning.
+    /// The second of the last warning; 0 while the store decides.
     last_s: AtomicU64,
     /// The decisions since then.
     silent: AtomicU64,
@@ -179,5 +182,13 @@ impl Alarm {
         let unreported = self.silent.swap(0, Ordering::Relaxed);
         let error = with_causes(error);
         tracing::warn!(error, unreported, "the store did not decide: requests pass uncounted");
+    }
+
+    /// Says once that the store decides again.
+    fn end(&self) {
+        if self.last_s.load(Ordering::Relaxed) != 0 && self.last_s.swap(0, Ordering::Relaxed) != 0 {
+            let unreported = self.silent.swap(0, Ordering::Relaxed);
+            tracing::info!(unreported, "the store decides again");
+        }
     }
 }

@@ -97,7 +97,7 @@ impl AnyStore {
         let clock = RedisClock::start(config)?;
         if let Err(error) = clock.sync().await {
             let error = crate::causes::with_causes(&error);
-            tracing::warn!(error, "the store does not answer yet");
+            tracing::warn!(error, store = %url, "the store cannot be used yet: until it can, requests pass uncounted");
         }
         let store = RedisStore::open(config)?.with_clock(clock.clone());
         Ok((Self::Redis(store), AnyClock::Redis(clock)))
