@@ -7,8 +7,8 @@ use sluicegate_core::LimitId;
 
 /// 128 bits over limit and key: two hashes under two random secrets of this process, of which nobody learns a bit.
 ///
-/// 75 bits are kept in the slot, and the others choose the buckets. A new key is taken for another one in its two
-/// buckets with a probability below 2^-70.
+/// `low` is kept in the slot; of `high`, one byte is kept as the slot's tag, and the rest chooses the buckets. A new key
+/// is taken for another one in its two buckets with a probability below 2^-67.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     pub(super) low: u64,
@@ -16,16 +16,11 @@ pub(super) struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The word that is kept; never 0, which marks a free slot.
+    /// The one-byte tag that a bucket is searched by; never 0, which marks an empty slot.
     #[inline]
-    pub(super) fn stored(self) -> u64 {
-        self.low.max(1)
-    }
-
-    /// Eleven more bits that are kept.
-    #[inline]
-    pub(super) fn extra(self) -> u64 {
-        self.high & 0x7ff
+    pub(super) fn tag(self) -> u8 {
+        let [byte, ..] = self.high.to_le_bytes();
+        byte.max(1)
     }
 
     /// One of `n` places, by the top half of the high word.
@@ -34,8 +29,7 @@ impl Fingerprint {
         reduce(self.high >> 32, n)
     }
 
-    /// One of `n` places, independent of [`Fingerprint::first_of`].
-    /// Its lowest bits are kept as well, but hardly matter here.
+    /// One of `n` places, independent of [`Fingerprint::first_of`]; the tag's byte hardly matters to it.
     #[inline]
     pub(super) fn second_of(self, n: usize) -> usize {
         reduce(self.high & 0xffff_ffff, n)

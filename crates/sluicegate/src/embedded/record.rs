@@ -14,7 +14,7 @@ use sluicegate_core::{
 use super::{logs::Logs, table::Words};
 
 /// Stands in the last word where the state is a log elsewhere; no count reaches it.
-const LOG: u64 = (1 << 53) - 1;
+const LOG: u64 = u64::MAX;
 
 /// A machine whose state fits a slot.
 pub(super) trait Slotted: Machine<State: Copy + Into<State>> {

@@ -4,11 +4,8 @@
 //! rehash and no relocation: no request pays for a stall, and a reader may look at a slot without a lock. Pages that no
 //! key has touched cost no memory yet.
 //!
-//! A bucket is searched by comparing all of its fingerprints, without an index: the sixteen loads are independent of one
-//! another, so that a bucket that is in no cache costs one wait for memory and not two.
-//!
-//! A bucket's version is its lock: odd while a writer changes the bucket. A reader that sees one even version before and
-//! after has read one state. Writers of several buckets lock them in rising order.
+//! A header's version is its bucket's lock: odd while a writer changes the bucket. A reader that sees one even
+//! version before and after has read one state. Writers of several buckets lock them in rising order.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -18,16 +15,8 @@ use smallvec::SmallVec;
 
 use super::fingerprint::Fingerprint;
 
-/// Slots in a bucket.
+/// Slots in a bucket: two words of eight one-byte tags.
 const SLOTS: usize = 16;
-/// Words in a slot: the fingerprint, and the three of [`Words`].
-const SLOT_WORDS: usize = 4;
-/// Words in a bucket's header: the version and the earliest reset.
-const HEADER_WORDS: usize = 2;
-/// The fingerprint of a slot that is free.
-const FREE: u64 = 0;
-/// Counts and times stay below this bit; above it, the slot's second word holds more of the fingerprint.
-const VALUE_BITS: u32 = 53;
 /// One slot more for each so many keys, since the two buckets of a key may be fuller than the average.
 const KEYS_PER_SPARE: usize = 5;
 /// The first bucket takes new keys while it has this many free slots, else the emptier one does.
@@ -39,8 +28,13 @@ const SWEPT_AT_ONCE: usize = 16;
 /// A slot is reused only this long after its reset: a clock may still step back by as much.
 const GRACE_US: u64 = MAX_SKEW_US;
 
-/// What a slot holds for its key: the instant from which it is as if never used (µs), and two numbers. All are below
-/// 2^53.
+const VERSION: usize = 0;
+const LOW_TAGS: usize = 1;
+const HIGH_TAGS: usize = 2;
+const TAGS: [usize; 2] = [LOW_TAGS, HIGH_TAGS];
+const EARLIEST_RESET: usize = 3;
+
+/// What a slot holds for its key: the instant from which it is as if never used (µs), and two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Words {
     pub(super) reset_us: u64,
@@ -88,20 +82,21 @@ type Buckets = SmallVec<[usize; 8]>;
 /// The two buckets in which a key may live; they may be one.
 pub(super) type Home = [usize; 2];
 
-type Slot = [AtomicU64; SLOT_WORDS];
+/// Four words that never lie across two cache lines: a bucket's header, or a slot.
+type Quad = [AtomicU64; 4];
 
-/// Zeroed words that begin with a cache line, of which a page costs nothing before its first use.
+/// Quads in zeroed memory, of which a page costs nothing before its first use.
 #[derive(Debug)]
-struct Lines {
+struct Quads {
     words: Box<[AtomicU64]>,
     /// Words before the first cache line begins.
     skipped: usize,
 }
 
-impl Lines {
+impl Quads {
     fn zeroed(count: usize) -> Self {
         const LINE_BYTES: usize = 64;
-        let words: Box<[AtomicU64]> = zeroed_slice_box(count + LINE_BYTES / 8);
+        let words: Box<[AtomicU64]> = zeroed_slice_box(count * 4 + LINE_BYTES / 8);
         let skipped = words.as_ptr().align_offset(LINE_BYTES).min(LINE_BYTES / 8);
         Self { words, skipped }
     }
@@ -114,7 +109,7 @@ impl Lines {
     #[expect(
         clippy::indexing_slicing,
         clippy::unwrap_used,
-        reason = "buckets come from `home`, which keeps them in range"
+        reason = "buckets come from `home`, slots from 16 marks"
     )]
     fn chunk<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
         self.words[self.skipped + index * N..].first_chunk().unwrap()
@@ -124,8 +119,8 @@ impl Lines {
 #[derive(Debug)]
 pub(super) struct Table {
     buckets: usize,
-    headers: Lines,
-    slots: Lines,
+    headers: Quads,
+    slots: Quads,
     /// Where the next sweep goes on.
     hand: AtomicUsize,
 }
@@ -136,8 +131,8 @@ impl Table {
         let buckets = (max_keys + max_keys / KEYS_PER_SPARE).div_ceil(SLOTS).max(2);
         Self {
             buckets,
-            headers: Lines::zeroed(buckets * HEADER_WORDS),
-            slots: Lines::zeroed(buckets * SLOTS * SLOT_WORDS),
+            headers: Quads::zeroed(buckets),
+            slots: Quads::zeroed(buckets * SLOTS),
             hand: AtomicUsize::new(0),
         }
     }
@@ -166,11 +161,11 @@ impl Table {
     pub(super) fn glimpse(&self, fingerprint: Fingerprint, home: Home) -> Glimpse {
         let mut busy = false;
         for bucket in home {
-            let version = self.version(bucket).load(Ordering::Acquire);
-            let place = self.find_in(bucket, fingerprint).map(|slot| Place { bucket, slot });
-            let found = place.map(|place| (place, self.read(place)));
+            self.touch(bucket);
+            let version = self.word(bucket, VERSION).load(Ordering::Acquire);
+            let found = self.find_in(bucket, fingerprint).map(|place| (place, self.read(place)));
             fence(Ordering::Acquire);
-            let unchanged = self.version(bucket).load(Ordering::Relaxed) == version;
+            let unchanged = self.word(bucket, VERSION).load(Ordering::Relaxed) == version;
             busy |= !(unchanged && version.is_multiple_of(2));
             if let (Some((place, words)), false) = (found, busy) {
                 return Glimpse::Found(Seen { words, place, version });
@@ -182,7 +177,7 @@ impl Table {
     /// Writes if nothing in the bucket has changed since the glimpse. `false`: look again, under the lock.
     #[inline]
     pub(super) fn write_if_unchanged(&self, seen: &Seen, words: Words) -> bool {
-        let version = self.version(seen.place.bucket);
+        let version = self.word(seen.place.bucket, VERSION);
         let locked =
             version.compare_exchange(seen.version, seen.version + 1, Ordering::Acquire, Ordering::Relaxed);
         if locked.is_ok() {
@@ -206,7 +201,7 @@ impl Table {
     }
 
     fn lock_bucket(&self, bucket: usize) {
-        let version = self.version(bucket);
+        let version = self.word(bucket, VERSION);
         let mut tries = 0_u32;
         loop {
             let seen = version.load(Ordering::Relaxed);
@@ -226,81 +221,105 @@ impl Table {
 
     /// The number of slots that hold a key that has not reset.
     pub(super) fn live_keys(&self, now: Micros) -> usize {
-        let live = |[fingerprint, _, _, reset_us]: &&Slot| {
-            fingerprint.load(Ordering::Relaxed) != FREE && reset_us.load(Ordering::Relaxed) > now.as_u64()
+        let live = |bucket: usize| {
+            let occupied = (0..SLOTS).filter(move |slot| self.tag(bucket, *slot) != 0);
+            occupied.filter(|slot| self.reset_us(bucket, *slot) > now.as_u64()).count()
         };
-        (0..self.buckets).map(|bucket| self.slots_of(bucket).iter().filter(live).count()).sum()
+        (0..self.buckets).map(live).sum()
     }
 
-    /// The slot of a bucket that holds a key.
     #[inline]
-    fn find_in(&self, bucket: usize, fingerprint: Fingerprint) -> Option<usize> {
-        let mut marks = self.marks(bucket, fingerprint.stored());
-        while marks != 0 {
-            let slot = usize::try_from(marks.trailing_zeros()).unwrap_or(0);
-            let [_, a, ..] = self.slot(Place { bucket, slot });
-            if a.load(Ordering::Relaxed) >> VALUE_BITS == fingerprint.extra() {
-                return Some(slot);
+    fn find_in(&self, bucket: usize, fingerprint: Fingerprint) -> Option<Place> {
+        let wanted = u64::from(fingerprint.tag()) * LOW_BITS;
+        for (word, first) in [(LOW_TAGS, 0), (HIGH_TAGS, SLOTS / 2)] {
+            let mut marks = zero_bytes(self.word(bucket, word).load(Ordering::Relaxed) ^ wanted);
+            while marks != 0 {
+                let place = Place { bucket, slot: first + lowest_byte(marks) };
+                if self.holds(place, fingerprint) {
+                    return Some(place);
+                }
+                marks &= marks - 1;
             }
-            marks &= marks - 1;
         }
         None
     }
 
-    /// A bit for each slot of a bucket whose first word is that.
+    /// Asks memory for all lines of a bucket's slots at once, before the header has told which one is needed: a bucket
+    /// that is in no cache then costs one wait, and not one after the other.
     #[inline]
-    fn marks(&self, bucket: usize, stored: u64) -> u32 {
-        let mut marks = 0;
-        for (slot, [first, ..]) in self.slots_of(bucket).iter().enumerate() {
-            marks |= u32::from(first.load(Ordering::Relaxed) == stored) << slot;
-        }
-        marks
+    fn touch(&self, bucket: usize) {
+        const LINE_WORDS: usize = 8;
+        let words: &[AtomicU64; SLOTS * 4] = self.slots.chunk(bucket);
+        let lines = words.iter().step_by(LINE_WORDS).map(|word| word.load(Ordering::Relaxed));
+        std::hint::black_box(lines.fold(0, |all, word| all ^ word));
+    }
+
+    #[inline]
+    fn holds(&self, place: Place, fingerprint: Fingerprint) -> bool {
+        let [low, ..] = self.slot(place);
+        low.load(Ordering::Relaxed) == fingerprint.low
     }
 
     #[inline]
     fn read(&self, place: Place) -> Words {
-        let [_, a, b, reset_us] = self.slot(place);
+        let [_, reset_us, a, b] = self.slot(place);
         Words {
             reset_us: reset_us.load(Ordering::Relaxed),
-            a: a.load(Ordering::Relaxed) & !(u64::MAX << VALUE_BITS),
+            a: a.load(Ordering::Relaxed),
             b: b.load(Ordering::Relaxed),
         }
     }
 
     #[inline]
     fn write(&self, place: Place, words: Words) {
-        let [_, a, b, reset_us] = self.slot(place);
-        let extra = a.load(Ordering::Relaxed) & (u64::MAX << VALUE_BITS);
+        let [_, reset_us, a, b] = self.slot(place);
         reset_us.store(words.reset_us, Ordering::Relaxed);
-        a.store(words.a | extra, Ordering::Relaxed);
+        a.store(words.a, Ordering::Relaxed);
         b.store(words.b, Ordering::Relaxed);
-        let earliest = self.earliest_reset(place.bucket);
+        let earliest = self.word(place.bucket, EARLIEST_RESET);
         if words.reset_us < earliest.load(Ordering::Relaxed) {
             earliest.store(words.reset_us, Ordering::Relaxed);
         }
     }
 
-    #[inline]
-    fn version(&self, bucket: usize) -> &AtomicU64 {
-        let [version, _] = self.headers.chunk::<HEADER_WORDS>(bucket);
-        version
+    fn reset_us(&self, bucket: usize, slot: usize) -> u64 {
+        let [_, reset_us, ..] = self.slot(Place { bucket, slot });
+        reset_us.load(Ordering::Relaxed)
     }
 
-    /// No slot of the bucket resets earlier.
-    #[inline]
-    fn earliest_reset(&self, bucket: usize) -> &AtomicU64 {
-        let [_, earliest] = self.headers.chunk::<HEADER_WORDS>(bucket);
-        earliest
+    fn free_slots(&self, bucket: usize) -> u32 {
+        let free = |word| zero_bytes(self.word(bucket, word).load(Ordering::Relaxed)).count_ones();
+        TAGS.into_iter().map(free).sum()
+    }
+
+    fn tag(&self, bucket: usize, slot: usize) -> u8 {
+        let [low, high] = TAGS.map(|word| self.word(bucket, word).load(Ordering::Relaxed).to_le_bytes());
+        low.into_iter().chain(high).nth(slot).unwrap_or(0)
+    }
+
+    fn set_tag(&self, place: Place, tag: u8) {
+        let (word, byte) = if place.slot < 8 { (LOW_TAGS, place.slot) } else { (HIGH_TAGS, place.slot - 8) };
+        let tags = self.word(place.bucket, word);
+        let mut bytes = tags.load(Ordering::Relaxed).to_le_bytes();
+        if let Some(own) = bytes.get_mut(byte) {
+            *own = tag;
+        }
+        tags.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
     }
 
     #[inline]
-    fn slots_of(&self, bucket: usize) -> &[Slot] {
-        let (slots, _) = self.slots.chunk::<{ SLOTS * SLOT_WORDS }>(bucket).as_chunks();
-        slots
+    fn word(&self, bucket: usize, word: usize) -> &AtomicU64 {
+        let [version, low_tags, high_tags, earliest] = self.headers.chunk(bucket);
+        match word {
+            VERSION => version,
+            LOW_TAGS => low_tags,
+            HIGH_TAGS => high_tags,
+            _ => earliest,
+        }
     }
 
     #[inline]
-    fn slot(&self, place: Place) -> &Slot {
+    fn slot(&self, place: Place) -> &Quad {
         self.slots.chunk(place.bucket * SLOTS + place.slot)
     }
 }
@@ -314,8 +333,7 @@ pub(super) struct Locked<'t> {
 
 impl Locked<'_> {
     pub(super) fn find(&self, fingerprint: Fingerprint, home: Home) -> Option<Place> {
-        home.into_iter()
-            .find_map(|bucket| self.table.find_in(bucket, fingerprint).map(|slot| Place { bucket, slot }))
+        home.into_iter().find_map(|bucket| self.table.find_in(bucket, fingerprint))
     }
 
     pub(super) fn read(&self, place: Place) -> Words {
@@ -355,9 +373,9 @@ impl Locked<'_> {
             self.reclaim(now, reclaim);
             self.free_place(home)
         })?;
-        let [first, a, ..] = self.table.slot(place);
-        first.store(fingerprint.stored(), Ordering::Relaxed);
-        a.store(fingerprint.extra() << VALUE_BITS, Ordering::Relaxed);
+        let [low, ..] = self.table.slot(place);
+        low.store(fingerprint.low, Ordering::Relaxed);
+        self.table.set_tag(place, fingerprint.tag());
         // Else the next claim under this lock would find the words of the key before, and take the slot again.
         self.table.write(place, UNWRITTEN);
         Some(place)
@@ -365,32 +383,30 @@ impl Locked<'_> {
 
     /// Gives a slot back.
     pub(super) fn release(&self, place: Place) {
-        let [first, ..] = self.table.slot(place);
-        first.store(FREE, Ordering::Relaxed);
+        self.table.set_tag(place, 0);
     }
 
     fn free_place(&self, [first, second]: Home) -> Option<Place> {
-        let [in_first, in_second] = [first, second].map(|bucket| self.table.marks(bucket, FREE));
-        let (bucket, free) = if in_first.count_ones() >= KEPT_FREE.min(in_second.count_ones()) {
-            (first, in_first)
-        } else {
-            (second, in_second)
+        let free = [first, second].map(|bucket| self.table.free_slots(bucket));
+        let bucket = match free {
+            [0, 0] => return None,
+            [in_first, in_second] if in_first >= KEPT_FREE || in_first >= in_second => first,
+            _ => second,
         };
-        let slot = usize::try_from(free.trailing_zeros()).ok().filter(|slot| *slot < SLOTS)?;
+        let slot = (0..SLOTS).find(|slot| self.table.tag(bucket, *slot) == 0)?;
         Some(Place { bucket, slot })
     }
 
     /// Frees slots whose keys have reset. A bucket whose earliest reset is still to come is not searched.
     fn reclaim(&self, now: Micros, mut reclaim: impl FnMut(Words)) {
         for bucket in self.buckets.iter().copied() {
-            let earliest = self.table.earliest_reset(bucket);
+            let earliest = self.table.word(bucket, EARLIEST_RESET);
             if !is_over(earliest.load(Ordering::Relaxed), now) {
                 continue;
             }
             let mut next = u64::MAX;
-            let free = self.table.marks(bucket, FREE);
-            for slot in (0..SLOTS).filter(|slot| free >> slot & 1 == 0) {
-                let place = Place { bucket, slot };
+            let occupied = (0..SLOTS).filter(|slot| self.table.tag(bucket, *slot) != 0);
+            for place in occupied.map(|slot| Place { bucket, slot }).collect::<Vec<_>>() {
                 let words = self.table.read(place);
                 if words.are_over(now) {
                     reclaim(words);
@@ -407,11 +423,26 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         for bucket in &self.buckets {
-            self.table.version(*bucket).fetch_add(1, Ordering::Release);
+            self.table.word(*bucket, VERSION).fetch_add(1, Ordering::Release);
         }
     }
 }
 
 fn is_over(reset_us: u64, now: Micros) -> bool {
     reset_us.saturating_add(GRACE_US) <= now.as_u64()
+}
+
+const LOW_BITS: u64 = 0x0101_0101_0101_0101;
+const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+
+/// The high bit of each byte that is zero. Exact, unlike the shorter form, which also marks a 1 above a 0.
+const fn zero_bytes(word: u64) -> u64 {
+    let low_bits_set = (word & !HIGH_BITS).wrapping_add(!HIGH_BITS);
+    !(low_bits_set | word) & HIGH_BITS
+}
+
+/// The index of the lowest marked byte.
+#[inline]
+fn lowest_byte(marks: u64) -> usize {
+    usize::try_from(marks.trailing_zeros() / 8).unwrap_or(0)
 }
