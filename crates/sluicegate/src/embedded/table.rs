@@ -249,9 +249,12 @@ impl Table {
     #[inline]
     fn touch(&self, bucket: usize) {
         const LINE_WORDS: usize = 8;
-        let words: &[AtomicU64; SLOTS * 4] = self.slots.chunk(bucket);
-        let lines = words.iter().step_by(LINE_WORDS).map(|word| word.load(Ordering::Relaxed));
-        std::hint::black_box(lines.fold(0, |all, word| all ^ word));
+        let (lines, _) = self.slots.chunk::<{ SLOTS * 4 }>(bucket).as_chunks::<LINE_WORDS>();
+        let mut all = 0;
+        for [first, ..] in lines {
+            all ^= first.load(Ordering::Relaxed);
+        }
+        std::hint::black_box(all);
     }
 
     #[inline]
