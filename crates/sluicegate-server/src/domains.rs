@@ -6,11 +6,8 @@ use std::{
 };
 
 use sluicegate::{
-    Clock, LimitVerdict, Limiter, LimiterError, Store, Verb, Verdict,
-    core::{
-        AskDecision, Attributes, Costs, Decision, Policy, Retry,
-        policy::{Applied, AskError},
-    },
+    Clock, Limiter, LimiterError, Store, Verb, Verdict,
+    core::{Ask, AskDecision, Attributes, Costs, Policy, Retry, policy::AskError},
 };
 
 use crate::causes::with_causes;
@@ -127,31 +124,13 @@ fn fail_open<'p, S: Store, C: Clock>(
     costs: &Costs,
 ) -> Result<Outcome<'p>, RequestError> {
     let applied = limiter.policy().apply(attributes, costs)?;
-    let decision = Decision::of(applied.iter().map(without_store).collect());
+    let mut verdict = Verdict::of(&applied, limiter.clock().now(), without_store);
     // A limit that was not asked binds nothing; one that can never admit the cost does.
-    let binding = decision.binding().filter(|_| !decision.allowed);
-    let limits = applied.iter().zip(&decision.asks).map(|(applied, decision)| {
-        let (algorithm, window) = applied.limit.grant.shape();
-        LimitVerdict {
-            name: &applied.limit.name,
-            algorithm,
-            window,
-            unit: &applied.limit.unit,
-            cost: applied.cost,
-            decision: *decision,
-        }
-    });
-    let verdict = Verdict {
-        allowed: decision.allowed,
-        binding,
-        limits: limits.collect(),
-        decided_at: limiter.clock().now(),
-    };
+    verdict.binding = verdict.binding.filter(|_| !verdict.allowed);
     Ok(Outcome { verdict, decided_by: DecidedBy::Fallback })
 }
 
-fn without_store(applied: &Applied<'_>) -> AskDecision {
-    let Some(ask) = &applied.ask else { return AskDecision::UNLIMITED };
+fn without_store(ask: &Ask<'_>) -> AskDecision {
     let allowed = ask.cost <= ask.rule.max_cost();
     AskDecision {
         allowed,

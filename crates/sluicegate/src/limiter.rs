@@ -166,29 +166,33 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             (asks, Verb::Take) => self.store.take(asks, now).await?,
             (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
-        Ok(verdict(&applied, decision, now))
+        let mut answers = decision.asks.into_iter();
+        Ok(Verdict::of(&applied, now, |_| answers.next().unwrap_or(AskDecision::UNLIMITED)))
     }
 }
 
-fn verdict<'p>(applied: &[Applied<'p>], decision: Decision, decided_at: Micros) -> Verdict<'p> {
-    let mut answers = decision.asks.into_iter();
-    let mut answer = |applied: &Applied<'p>| match &applied.ask {
-        Some(_) => answers.next().unwrap_or(AskDecision::UNLIMITED),
-        None => AskDecision::UNLIMITED,
-    };
-    let all = Decision::of(applied.iter().map(&mut answer).collect());
-    let limits = applied.iter().zip(&all.asks).map(|(applied, decision)| {
-        let (algorithm, window) = applied.limit.grant.shape();
-        LimitVerdict {
-            name: &applied.limit.name,
-            algorithm,
-            window,
-            unit: &applied.limit.unit,
-            cost: applied.cost,
-            decision: *decision,
-        }
-    });
-    Verdict { allowed: all.allowed, binding: all.binding(), limits: limits.collect(), decided_at }
+impl<'p> Verdict<'p> {
+    /// The verdict of a request: what `answer` says to each ask, in the order of the limits; unlimited ones ask nothing.
+    pub fn of(
+        applied: &[Applied<'p>],
+        decided_at: Micros,
+        mut answer: impl FnMut(&Ask<'p>) -> AskDecision,
+    ) -> Self {
+        let mut limit_verdict = |applied: &Applied<'p>| {
+            let (algorithm, window) = applied.limit.grant.shape();
+            LimitVerdict {
+                name: &applied.limit.name,
+                algorithm,
+                window,
+                unit: &applied.limit.unit,
+                cost: applied.cost,
+                decision: applied.ask.as_ref().map_or(AskDecision::UNLIMITED, &mut answer),
+            }
+        };
+        let limits: Vec<LimitVerdict<'p>> = applied.iter().map(&mut limit_verdict).collect();
+        let all = Decision::of(limits.iter().map(|limit| limit.decision).collect());
+        Self { allowed: all.allowed, binding: all.binding(), limits, decided_at }
+    }
 }
 
 #[cfg(test)]
