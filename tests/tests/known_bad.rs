@@ -92,6 +92,7 @@ async fn try_around_the_edge<A: Future<Output = bool>>(take: impl Fn() -> A) -> 
     let first = window();
     take().await;
     let in_time = left_of_window() > WINDOW * 95 / 100;
+    // The other counts come late in the window: that is where the bad counters lose them.
     tokio::time::sleep(WINDOW * 7 / 10).await;
     for _ in 0..8 {
         take().await;

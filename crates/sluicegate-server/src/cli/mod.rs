@@ -1,4 +1,4 @@
-//! The command line: one file per verb. Every flag has an environment twin `SLUICEGATE_…`.
+//! The command line: one file per verb. Every flag has an environment twin `SLUICEGATE_…`, those of `race` `SLUICEGATE_RACE_…`.
 
 use std::{
     fmt::Display,
@@ -124,10 +124,16 @@ mod tests {
     fn every_flag_has_an_environment_twin() {
         let mut command = Cli::command();
         command.build();
-        for flag in all_commands(&command).into_iter().flat_map(Command::get_opts) {
-            let name = flag.get_long().unwrap_or_default();
-            let twin = format!("SLUICEGATE_{}", name.replace('-', "_").to_uppercase());
-            assert_eq!(flag.get_env().and_then(|twin| twin.to_str()), Some(twin.as_str()), "--{name}");
+        let upper = |name: &str| name.replace('-', "_").to_uppercase();
+        for (verb, flag) in
+            all_commands(&command).into_iter().flat_map(|verb| verb.get_opts().map(move |flag| (verb, flag)))
+        {
+            let name = upper(flag.get_long().unwrap_or_default());
+            // A name that says little without its verb has the verb before it.
+            let twins =
+                [format!("SLUICEGATE_{name}"), format!("SLUICEGATE_{}_{name}", upper(verb.get_name()))];
+            let own = flag.get_env().and_then(|own| own.to_str()).unwrap_or_default();
+            assert!(twins.iter().any(|twin| twin == own), "{} --{name}: {own}", verb.get_name());
         }
     }
 

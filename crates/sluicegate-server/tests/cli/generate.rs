@@ -26,7 +26,7 @@ fn every_verb_has_a_manual_page_that_names_its_flags() {
     for verb in VERBS {
         assert!(page(&format!("sluicegate-{verb}")).starts_with(".ie"), "{verb}");
     }
-    assert!(page("sluicegate-race").contains("SLUICEGATE_ALLOW_REMOTE"));
+    assert!(page("sluicegate-race").contains("SLUICEGATE_RACE_ALLOW_REMOTE"));
     assert_eq!(run(&["manual", "/does/not/exist"]).code, Some(3));
 }
 

@@ -78,10 +78,11 @@ fn an_endpoint_that_says_nothing_about_limits_is_no_result() {
 
 #[test]
 fn a_race_against_others_or_without_sense_is_refused() {
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["--url", "http://192.0.2.1/"], "add `--allow-remote`"),
         (&["--url", "https://127.0.0.1/"], "no `http://` URL"),
-        (&["--url", "not a url"], "not a url"),
+        (&["--url", "not a url"], "write it as `http://"),
+        (&["--url", "http://127.0.0.1:1/", "--limiter", "get-check-incr"], "cannot be used with"),
         (&["--url", "http://127.0.0.1:1/", "--rounds", "2"], "`{key}`"),
         (&["--url", "http://127.0.0.1:1/", "--header", "nonsense"], "write `name: value`"),
         (&["--limit", "10", "--used", "11"], "`--used 11` exceeds `--limit 10`"),

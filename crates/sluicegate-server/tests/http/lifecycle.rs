@@ -31,7 +31,7 @@ struct Slow(Arc<EmbeddedStore>, Duration);
 
 impl Store for Slow {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
-        tokio::time::sleep(self.1).await;
+        tokio::time::sleep(self.1).await; // The latency of this store.
         self.0.take(asks, now).await
     }
 

@@ -26,32 +26,32 @@ const OVER_ADMITTED: u8 = 1;
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The limiter to race against, unless `--url` names an endpoint.
-    #[arg(long, env = "SLUICEGATE_LIMITER", default_value = "sluicegate")]
+    #[arg(long, env = "SLUICEGATE_RACE_LIMITER", default_value = "sluicegate", conflicts_with = "url")]
     limiter: Limiter,
     #[command(flatten)]
     store: StoreArgs,
     /// The limit.
     #[arg(
-        long, env = "SLUICEGATE_LIMIT", default_value = "1000", value_name = "N",
+        long, env = "SLUICEGATE_RACE_LIMIT", default_value = "1000", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     limit: u32,
     /// How much of it is used before each burst. Without it all but 2, or nothing against an endpoint that is asked
     /// without `{key}`.
     #[arg(
-        long, env = "SLUICEGATE_USED", value_name = "N",
+        long, env = "SLUICEGATE_RACE_USED", value_name = "N",
         value_parser = clap::value_parser!(u32).range(0..=1_000_000)
     )]
     used: Option<u32>,
     /// Requests of one burst, all at once.
     #[arg(
-        long, env = "SLUICEGATE_BURST", default_value = "50", value_name = "N",
+        long, env = "SLUICEGATE_RACE_BURST", default_value = "50", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000)
     )]
     burst: u32,
     /// Bursts, each against a key of its own. Without it 10, or 1 against an endpoint that is asked without `{key}`.
     #[arg(
-        long, env = "SLUICEGATE_ROUNDS", value_name = "N",
+        long, env = "SLUICEGATE_RACE_ROUNDS", value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=1_000)
     )]
     rounds: Option<u32>,

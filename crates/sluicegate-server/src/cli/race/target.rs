@@ -23,19 +23,19 @@ const MAX_ANSWER_LEN: usize = 1 << 20;
 #[derive(Debug, clap::Args)]
 pub(super) struct Endpoint {
     /// An HTTP endpoint to race against: 200 admits, 429 denies. `{key}` stands for a fresh key per round.
-    #[arg(long, env = "SLUICEGATE_URL", value_name = "URL")]
+    #[arg(long, env = "SLUICEGATE_RACE_URL", value_name = "URL")]
     url: Option<String>,
     /// The method to ask with.
-    #[arg(long, env = "SLUICEGATE_METHOD", default_value = "GET", value_name = "METHOD")]
+    #[arg(long, env = "SLUICEGATE_RACE_METHOD", default_value = "GET", value_name = "METHOD")]
     method: Method,
     /// A header to send, such as `x-user: {key}`; again for each further one.
-    #[arg(long = "header", env = "SLUICEGATE_HEADER", value_name = "NAME: VALUE")]
+    #[arg(long = "header", env = "SLUICEGATE_RACE_HEADER", value_name = "NAME: VALUE")]
     headers: Vec<String>,
     /// The body to send; `{key}` stands for a fresh key per round.
-    #[arg(long, env = "SLUICEGATE_BODY", default_value = "", value_name = "TEXT")]
+    #[arg(long, env = "SLUICEGATE_RACE_BODY", default_value = "", value_name = "TEXT")]
     body: String,
     /// Race against hosts that are not this machine, too. Only do so where you may.
-    #[arg(long, env = "SLUICEGATE_ALLOW_REMOTE")]
+    #[arg(long, env = "SLUICEGATE_RACE_ALLOW_REMOTE")]
     allow_remote: bool,
 }
 
@@ -85,12 +85,11 @@ impl Endpoint {
 }
 
 fn uri(url: &str, key: &str) -> Result<Uri, Failure> {
-    let uri: Uri =
-        url.replace(KEY, key).parse().map_err(|error| Failure::usage(format!("`{url}`: {error}")))?;
-    match (uri.scheme_str(), uri.host()) {
-        (Some("http"), Some(_)) => Ok(uri),
-        _ => Err(Failure::usage(format!("`{url}` is no `http://` URL")).hint("TLS is not spoken here")),
-    }
+    let parsed = url.replace(KEY, key).parse::<Uri>().ok();
+    parsed.filter(|uri| uri.scheme_str() == Some("http") && uri.host().is_some()).ok_or_else(|| {
+        let hint = "write it as `http://127.0.0.1:8080/path`; TLS is not spoken here";
+        Failure::usage(format!("`{url}` is no `http://` URL")).hint(hint)
+    })
 }
 
 fn parse_header(text: &str) -> Result<(HeaderName, String), Failure> {
