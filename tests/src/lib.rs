@@ -10,12 +10,19 @@
 
 pub mod certs;
 pub mod checks;
+pub mod cluster;
 pub mod fixtures;
 pub mod model;
+pub mod ports;
+pub mod proxy;
 pub mod redis_server;
+pub mod sentinel;
 pub mod sequence;
 
+pub use cluster::RedisCluster;
+pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
+pub use sentinel::Watched;
 
 /// The README's Rust, compiled and run.
 #[cfg(doctest)]

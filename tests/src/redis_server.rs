@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpListener,
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
@@ -12,7 +11,7 @@ use std::{
 use sluicegate_redis::{RedisConfig, RedisStore};
 use tempfile::TempDir;
 
-use crate::certs::Certs;
+use crate::{certs::Certs, ports::free_port};
 
 /// How long a server may take to answer its first PING.
 const START_UP: Duration = Duration::from_secs(10);
@@ -113,6 +112,74 @@ impl RedisServer {
         self.process.id()
     }
 
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Stops the process where it stands, as a machine that swaps or hangs does.
+    pub fn freeze(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a stopped process go on.
+    pub fn thaw(&self) {
+        self.signal("-CONT");
+    }
+
+    /// Sets a parameter of the running server.
+    pub fn set(&self, parameter: &str, value: &str) {
+        self.command(&["CONFIG", "SET", parameter, value]);
+    }
+
+    /// Makes it a replica of another server, and waits until it has all that the other has.
+    pub fn follow(&self, master: &Self) {
+        self.command(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]);
+        let linked = || self.info("replication").contains("master_link_status:up");
+        until("a replica is in step", linked);
+    }
+
+    /// Waits until a replica has everything that this master has been told so far.
+    pub fn replicated_to(&self, replica: &Self) {
+        let offset = |server: &Self| {
+            let told = server.info("replication");
+            let line =
+                told.lines().find_map(|line| line.strip_prefix("master_repl_offset:").map(str::to_owned));
+            line.and_then(|offset| offset.parse::<u64>().ok()).expect("an offset")
+        };
+        let said = offset(self);
+        until("a replica has it all", || offset(replica) >= said);
+    }
+
+    /// Makes a replica a master.
+    pub fn promote(&self) {
+        self.command(&["REPLICAOF", "NO", "ONE"]);
+    }
+
+    /// Whether it says that it is a master.
+    pub fn is_master(&self) -> bool {
+        self.info("replication").contains("role:master")
+    }
+
+    /// A section of what the server tells about itself.
+    pub fn info(&self, section: &str) -> String {
+        redis::cmd("INFO").arg(section).query(&mut self.admin()).expect("what the server tells")
+    }
+
+    /// One command of an administrator.
+    pub fn command(&self, words: &[&str]) -> redis::Value {
+        let mut command = redis::Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        command.query(&mut self.admin()).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().expect("`kill`").success());
+    }
+
     /// A connection for looking and meddling.
     pub fn admin(&self) -> redis::Connection {
         let client = redis::Client::open(self.url()).expect("a url");
@@ -131,13 +198,22 @@ impl RedisServer {
                 panic!("redis-server ended at once: {status}");
             }
             let pong = client.get_connection().and_then(|mut admin| redis::cmd("PING").exec(&mut admin));
-            if pong.is_ok() {
+            if pong.is_ok() || pong.is_err_and(|error| error.code() == Some("NOAUTH")) {
                 return;
             }
             // Nothing tells when a server starts to listen; a try costs little.
             thread::sleep(Duration::from_millis(5));
         }
         panic!("redis-server does not answer");
+    }
+}
+
+/// Waits until something holds that no process tells of.
+pub fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
+        thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -151,6 +227,8 @@ fn spawn(dir: &TempDir, port: u16, arguments: &[String]) -> Child {
     Command::new("redis-server")
         .current_dir(dir.path())
         .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--unixsocket", "redis.sock"])
+        // Without this a replica waits five seconds for others that might want the same copy.
+        .args(["--repl-diskless-sync-delay", "0"])
         .args(["--port", &port.to_string()])
         .args(arguments)
         .stdin(Stdio::null())
@@ -158,9 +236,4 @@ fn spawn(dir: &TempDir, port: u16, arguments: &[String]) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .expect("`redis-server` must be installed (Debian: `apt-get install redis-server`)")
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-    listener.local_addr().expect("its number").port()
 }

@@ -1,0 +1,122 @@
+//! A master, its replica, and three real sentinels that watch them.
+
+use std::{
+    fs,
+    process::{Child, Command, Stdio},
+    time::Instant,
+};
+
+use tempfile::TempDir;
+
+use crate::{RedisServer, ports::free_port, redis_server::until};
+
+/// What the sentinels call the master.
+pub const MASTER: &str = "limits";
+const SENTINELS: usize = 3;
+
+/// A running group: the servers and their sentinels. It ends with this value.
+#[derive(Debug)]
+pub struct Watched {
+    /// The first is the master at first.
+    pub servers: Vec<RedisServer>,
+    sentinels: Vec<Sentinel>,
+}
+
+#[derive(Debug)]
+struct Sentinel {
+    process: Child,
+    port: u16,
+    _dir: TempDir,
+}
+
+impl Watched {
+    /// A master with one replica.
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same, with further lines in the sentinels' configuration.
+    pub fn with(lines: &[&str]) -> Self {
+        let server =
+            || RedisServer::with(&["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]);
+        let servers = vec![server(), server()];
+        servers[1].follow(&servers[0]);
+        let sentinels: Vec<Sentinel> = (0..SENTINELS).map(|_| Sentinel::of(&servers[0], lines)).collect();
+        for sentinel in &sentinels {
+            until("the sentinels know each other and the replica", || sentinel.knows_all());
+        }
+        Self { servers, sentinels }
+    }
+
+    /// The URL of the store.
+    pub fn url(&self) -> String {
+        self.url_with("", "")
+    }
+
+    /// The URL with what stands before the hosts (`user:password@`) and after the master's name (`/3?…`).
+    pub fn url_with(&self, before: &str, after: &str) -> String {
+        let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
+        format!("redis+sentinel://{before}{}/{MASTER}{after}", hosts.join(","))
+    }
+
+    /// Waits until this server is a master, and tells when that was seen.
+    pub fn promoted(&self, server: usize) -> Instant {
+        until("a replica is promoted", || self.servers[server].is_master());
+        Instant::now()
+    }
+
+    /// Ends a sentinel, as a crash does.
+    pub fn end_sentinel(&mut self, number: usize) {
+        self.sentinels[number].end();
+    }
+}
+
+impl Sentinel {
+    fn of(master: &RedisServer, lines: &[&str]) -> Self {
+        let (dir, port) = (TempDir::new().expect("a temporary directory"), free_port());
+        let mut config = format!(
+            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
+             sentinel down-after-milliseconds {MASTER} 500\nsentinel failover-timeout {MASTER} 2000\n",
+            dir.path().display(),
+            master.port()
+        );
+        for line in lines {
+            config.push_str(line);
+            config.push('\n');
+        }
+        let path = dir.path().join("sentinel.conf");
+        fs::write(&path, config).expect("a configuration written");
+        let process = Command::new("redis-server")
+            .arg(&path)
+            .arg("--sentinel")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("`redis-server` must be installed (Debian: `apt-get install redis-server`)");
+        Self { process, port, _dir: dir }
+    }
+
+    fn knows_all(&self) -> bool {
+        let told = || -> redis::RedisResult<std::collections::HashMap<String, String>> {
+            let client = redis::Client::open(format!("redis://127.0.0.1:{}", self.port))?;
+            redis::cmd("SENTINEL").arg("MASTER").arg(MASTER).query(&mut client.get_connection()?)
+        };
+        told().is_ok_and(|told| {
+            let is = |name: &str, value: &str| told.get(name).is_some_and(|told| told == value);
+            is("num-slaves", "1") && is("num-other-sentinels", "2") && is("flags", "master")
+        })
+    }
+
+    fn end(&mut self) {
+        // Both fail only if the process is gone already.
+        let _killed = self.process.kill();
+        let _waited = self.process.wait();
+    }
+}
+
+impl Drop for Sentinel {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
