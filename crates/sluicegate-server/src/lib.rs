@@ -4,4 +4,5 @@ mod causes;
 pub mod cli;
 pub mod domains;
 pub mod http;
+pub mod import;
 pub mod store;

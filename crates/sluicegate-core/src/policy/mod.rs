@@ -13,11 +13,11 @@ mod pattern;
 mod problem;
 mod resolve;
 mod suggest;
-mod tree;
+pub mod tree;
 
 pub use file::{LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
 pub use pattern::{Matcher, PatternError};
-pub use problem::{PolicyError, Problem};
+pub use problem::{Place, PolicyError, Problem};
 pub use resolve::{MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_NAME_LEN, MAX_PATTERN_LEN};
 
 /// The unit that a plain cost counts.

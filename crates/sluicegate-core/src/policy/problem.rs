@@ -11,11 +11,13 @@ const MAX_EXCERPT: usize = 110;
 
 /// A place in a file: line and column count characters from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    pub(super) line: u64,
-    pub(super) column: u64,
+pub struct Place {
+    /// The line, from 1.
+    pub line: u64,
+    /// The column in characters, from 1.
+    pub column: u64,
     /// Characters to underline.
-    pub(super) length: u64,
+    pub length: u64,
 }
 
 impl Place {

@@ -23,21 +23,31 @@ const MAX_ALIAS_EVENTS: usize = 100_000;
 
 /// A value and where it stands.
 #[derive(Clone, Debug)]
-pub(super) struct Node {
-    pub(super) place: Place,
-    pub(super) value: Value,
+pub struct Node {
+    /// Where it begins.
+    pub place: Place,
+    /// What was typed.
+    pub value: Value,
 }
 
 /// A YAML value by its type under the YAML 1.2 core schema.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub enum Value {
+    /// Nothing, or `null`.
     Null,
+    /// `true` or `false`.
     Bool(bool),
+    /// A whole number, not negative.
     Whole(u64),
+    /// A negative whole number: no field of ours takes one.
     Negative,
+    /// A number with decimals or an exponent.
     Float(f64),
+    /// A text.
     Text(String),
+    /// A list.
     List(Vec<Node>),
+    /// A mapping, in the order of the file; names may repeat.
     Map(Vec<(Node, Node)>),
 }
 
@@ -110,8 +120,11 @@ impl<'de> Visitor<'de> for ValueVisitor {
     }
 }
 
-/// Reads one YAML document.
-pub(super) fn parse(text: &str) -> Result<Node, Problem> {
+/// Reads one YAML document, within bounds on its depth and on what its aliases expand to.
+///
+/// # Errors
+/// The [`Problem`] that keeps it from being YAML, with its place.
+pub fn parse(text: &str) -> Result<Node, Problem> {
     serde_saphyr::from_str_with_options(text, options()).map_err(|error| explain(&error))
 }
 

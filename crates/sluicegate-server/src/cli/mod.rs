@@ -53,7 +53,7 @@ impl Cli {
             Verb::Serve(args) => serve::run(args),
             Verb::Take(args) => decide::run(sluicegate::Verb::Take, args),
             Verb::Peek(args) => decide::run(sluicegate::Verb::Peek, args),
-            Verb::Policy(verb) => Ok(policy::run(&verb)),
+            Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Completions(args) => Ok(generate::completions(&args)),
             Verb::Manual(args) => generate::manual(&args),

@@ -127,10 +127,15 @@ impl Sources {
 
 /// Reads one policy file, and no more of it than a policy may have.
 pub(super) fn read(path: &Path) -> Result<Policy, FileError> {
+    Ok(Policy::parse(&read_text(path)?)?)
+}
+
+/// The text of a file, and no more of it than a policy may have: the length of one that is longer is one too many.
+pub(super) fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let bound = u64::try_from(MAX_FILE_LEN).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path).and_then(|file| file.take(bound).read_to_string(&mut text))?;
-    Ok(Policy::parse(&text)?)
+    File::open(path)?.take(bound).read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A file that holds no policy.

@@ -1,6 +1,6 @@
 use std::fs;
 
-use crate::support::{run, sample};
+use crate::support::{Folder, run, sample};
 
 #[test]
 fn sound_policies_are_summed_up_in_a_line_each() {
@@ -36,4 +36,33 @@ fn an_endless_file_is_refused() {
     let run = run(&["policy", "check", "/dev/zero"]);
     assert_eq!(run.code, Some(2));
     assert!(run.err.contains("the file has 4194305 bytes"), "{run:?}");
+}
+
+#[test]
+fn an_import_is_a_policy_on_standard_output_and_its_notes_on_the_other() {
+    let file = sample("import/envoy-shop.yaml");
+    let made = run(&["policy", "import", "envoy-ratelimit", &file]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    assert!(made.err.contains(&format!("{file}:32: `detailed_metric` is left out")), "{made:?}");
+    let folder = Folder::new("import");
+    let path = format!("{}/shop.yaml", folder.path());
+    fs::write(&path, &made.out).unwrap();
+    assert_eq!(run(&["policy", "check", &path]).code, Some(0));
+    let denied = run(&["take", "x-api_key=[scraper]", "--policy", &path]);
+    assert_eq!(denied.code, Some(1), "{denied:?}");
+}
+
+#[test]
+fn an_import_of_several_domains_needs_a_folder_and_overwrites_nothing() {
+    let file = sample("import/limitador-toys.yaml");
+    let several = run(&["policy", "import", "limitador", &file]);
+    assert_eq!((several.code, several.out.as_str()), (Some(2), ""), "{several:?}");
+    assert!(several.err.contains("hint: give a folder for them: `--into policies`"), "{several:?}");
+    let folder = Folder::new("import-into");
+    let into = ["policy", "import", "limitador", &file, "--into", folder.path()];
+    let made = run(&into);
+    let expected = format!("{0}/toys.yaml\n{0}/store_warehouse.yaml\n", folder.path());
+    assert_eq!((made.code, made.out), (Some(0), expected), "{}", made.err);
+    let again = run(&into);
+    assert_eq!(again.code, Some(3), "{again:?}");
 }

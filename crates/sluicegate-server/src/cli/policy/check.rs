@@ -6,26 +6,21 @@ use std::{
     process::ExitCode,
 };
 
-use clap::Subcommand;
 use sluicegate::core::Policy;
 
 use super::{USAGE, sources};
 
-/// What to do with policy files.
-#[derive(Debug, Subcommand)]
-pub(super) enum Verb {
-    /// Checks policy files: exit code 0 if all are sound, 2 if one is not.
-    Check {
-        /// Policy files.
-        #[arg(required = true, value_name = "FILE")]
-        files: Vec<PathBuf>,
-    },
+/// Flags of `policy check`.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Policy files.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
 }
 
 /// Runs the verb: every file is checked, also after a bad one.
-pub(super) fn run(verb: &Verb) -> ExitCode {
-    let Verb::Check { files } = verb;
-    let unsound = files.iter().filter(|file| !check(file)).count();
+pub(super) fn run(args: &Args) -> ExitCode {
+    let unsound = args.files.iter().filter(|file| !check(file)).count();
     if unsound == 0 { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
 }
 

@@ -1,0 +1,229 @@
+//! A policy in the making: names that fit, and its text.
+
+use std::{
+    collections::{HashMap, HashSet},
+    fmt::Write as _,
+    time::Duration,
+};
+
+use sluicegate::core::{
+    Algorithm, Align, Rule,
+    policy::{MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, Place},
+};
+
+use super::{Import, ImportError, Imported, Note, Notes};
+
+/// A limit to be written.
+#[derive(Clone, Debug)]
+pub(super) struct DraftLimit {
+    pub(super) place: Place,
+    pub(super) name: String,
+    /// `None` lets everything pass.
+    pub(super) amount: Option<u64>,
+    pub(super) window_s: u64,
+    pub(super) align: Align,
+    pub(super) key: Vec<String>,
+    /// Attributes with patterns of ours.
+    pub(super) matches: Vec<(String, String)>,
+    pub(super) skip_if_missing: bool,
+}
+
+impl DraftLimit {
+    /// Why a policy could not hold this limit.
+    pub(super) fn objection(&self) -> Option<String> {
+        let window = Duration::from_secs(self.window_s);
+        let rule = Rule::fixed_window(self.amount.unwrap_or(1), window, self.align);
+        let long = self.matches.iter().any(|(_, pattern)| pattern.len() > MAX_PATTERN_LEN);
+        if let Err(error) = rule {
+            Some(error.to_string())
+        } else if self.matches.len() > MAX_ATTRIBUTES || self.key.len() > MAX_ATTRIBUTES {
+            Some(format!("a limit looks at no more than {MAX_ATTRIBUTES} attributes"))
+        } else {
+            long.then(|| format!("a pattern has no more than {MAX_PATTERN_LEN} bytes"))
+        }
+    }
+
+    fn write(&self, origin: &str, text: &mut String) {
+        let amount = self.amount.map_or_else(|| "unlimited".to_owned(), |amount| amount.to_string());
+        let _ = write!(
+            text,
+            "\n  - name: {}    # {}\n    algorithm: {}\n    limit: {amount}\n    per: {}\n",
+            scalar(&self.name),
+            one_line(origin),
+            Algorithm::FixedWindow,
+            length(self.window_s),
+        );
+        if self.align == Align::FirstRequest {
+            text.push_str("    align: first_request\n");
+        }
+        let key: Vec<_> = self.key.iter().map(|name| scalar(name)).collect();
+        let _ = writeln!(text, "    key: [{}]", key.join(", "));
+        if !self.matches.is_empty() {
+            let pair = |(name, pattern): &(String, String)| format!("{}: {}", scalar(name), quoted(pattern));
+            let pairs: Vec<_> = self.matches.iter().map(pair).collect();
+            let _ = writeln!(text, "    match: {{ {} }}", pairs.join(", "));
+        }
+        if self.skip_if_missing {
+            text.push_str("    if_missing: skip\n");
+        }
+    }
+}
+
+/// The limits of one domain.
+#[derive(Debug)]
+struct Domain {
+    name: String,
+    /// Each with the place that it comes from.
+    limits: Vec<(String, DraftLimit)>,
+    names: HashSet<String>,
+}
+
+/// All domains of an import, in the order in which they were met, and what was noted.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    domains: Vec<Domain>,
+    notes: Vec<Note>,
+}
+
+impl Draft {
+    /// Adds a limit under a name of its own, or says why it is left out.
+    pub(super) fn add(&mut self, domain: &str, mut limit: DraftLimit, notes: &mut Notes<'_>) {
+        if let Some(objection) = limit.objection() {
+            notes.add(limit.place, format!("the limit is left out: {objection}"));
+            return;
+        }
+        let domain = self.domain(domain);
+        limit.name = unique(&limit.name, &mut domain.names);
+        domain.limits.push((format!("{}:{}", notes.file, limit.place.line), limit));
+    }
+
+    fn domain(&mut self, name: &str) -> &mut Domain {
+        let known = self.domains.iter().position(|domain| domain.name == name);
+        let index = known.unwrap_or(self.domains.len());
+        if known.is_none() {
+            let name = name.to_owned();
+            self.domains.push(Domain { name, limits: Vec::new(), names: HashSet::new() });
+        }
+        #[expect(clippy::indexing_slicing, reason = "the index was found, or is that of the one just pushed")]
+        &mut self.domains[index]
+    }
+
+    /// Keeps the notes of a file that is done.
+    pub(super) fn note(&mut self, notes: Notes<'_>) {
+        self.notes.extend(notes.notes);
+    }
+
+    /// Writes the policies. `origin` says in a line what they come from, `reading` how they differ as a whole.
+    pub(super) fn finish(mut self, origin: &str, reading: &[&str]) -> Result<Import, ImportError> {
+        self.notes.sort();
+        if self.domains.is_empty() {
+            return Err(ImportError::Nothing(self.notes));
+        }
+        let head = head(origin, reading, &self.notes);
+        let policies = self.domains.iter().map(|domain| domain.written(&head)).collect();
+        Ok(Import { policies, notes: self.notes })
+    }
+}
+
+impl Domain {
+    fn written(&self, head: &str) -> Imported {
+        let mut text = format!("{head}version: 1\ndomain: {}\nlimits:", scalar(&self.name));
+        self.limits.iter().for_each(|(origin, limit)| limit.write(origin, &mut text));
+        Imported { domain: self.name.clone(), text }
+    }
+}
+
+/// The comment at the top: where the file comes from, and all that it does not say.
+fn head(origin: &str, reading: &[&str], notes: &[Note]) -> String {
+    let mut lines = vec![format!("Imported from {origin}.")];
+    lines.extend(reading.iter().map(|line| (*line).to_owned()));
+    if !notes.is_empty() {
+        lines.extend([String::new(), "Not expressed here, or not in the same way:".to_owned()]);
+        lines.extend(notes.iter().map(|note| format!("  {note}")));
+    }
+    let comment = |line: &String| format!("{}\n", format!("# {}", one_line(line)).trim_end());
+    lines.iter().map(comment).collect()
+}
+
+/// A comment ends with its line, whatever a file's name holds.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The longest unit that divides the window.
+fn length(window_s: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m")];
+    let fits = units.iter().find(|(unit_s, _)| window_s > 0 && window_s.is_multiple_of(*unit_s));
+    fits.map_or_else(|| format!("{window_s}s"), |(unit_s, unit)| format!("{}{unit}", window_s / unit_s))
+}
+
+/// A word as YAML: bare where nothing could take it for something else.
+fn scalar(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    let bare = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.bytes().all(plain)
+        && !["true", "false", "null"].contains(&text.to_ascii_lowercase().as_str());
+    if bare { text.to_owned() } else { quoted(text) }
+}
+
+/// A text in double quotes: the escapes of JSON are escapes of YAML as well.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// A pattern of ours that holds for one value alone.
+pub(super) fn literal(value: &str) -> String {
+    let special = |c: char| matches!(c, '*' | '?' | '[' | '{' | '\\');
+    let escaped = |c: char| if special(c) { format!("\\{c}") } else { c.to_string() };
+    value.chars().map(escaped).collect()
+}
+
+/// A name of a limit that nothing else in the domain has.
+fn unique(wanted: &str, taken: &mut HashSet<String>) -> String {
+    let base = limit_name(wanted);
+    let numbered = (2_u64..).map(|number| {
+        let ending = format!("-{number}");
+        let room = MAX_NAME_LEN.saturating_sub(ending.len());
+        format!("{}{ending}", base.chars().take(room).collect::<String>())
+    });
+    let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken.contains(name));
+    let name = name.unwrap_or(base);
+    taken.insert(name.clone());
+    name
+}
+
+fn limit_name(wanted: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let fitted: String = wanted.chars().map(fit).collect();
+    let words: Vec<_> = fitted.split('-').filter(|word| !word.is_empty()).collect();
+    let name: String = words.join("-").chars().take(MAX_NAME_LEN).collect();
+    if name.is_empty() { "limit".to_owned() } else { name }
+}
+
+/// Words of another product, as attributes or domains of ours; two that differ stay different.
+#[derive(Debug, Default)]
+pub(super) struct Words(HashMap<String, String>);
+
+impl Words {
+    /// The word that stands for theirs; a change is said where it is met first.
+    pub(super) fn fit(&mut self, theirs: &str, place: Place, notes: &mut Notes<'_>) -> String {
+        if let Some(known) = self.0.get(theirs) {
+            return known.clone();
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
+        let fitted: String =
+            theirs.chars().map(|c| if allowed(c) { c } else { '_' }).take(MAX_NAME_LEN).collect();
+        let start: String = fitted.chars().take(MAX_NAME_LEN / 2).collect();
+        let mut candidates = std::iter::once(fitted.clone()).chain((2_u64..).map(|n| format!("{start}_{n}")));
+        let free = candidates.find(|word| !self.0.values().any(|taken| taken == word));
+        let ours = free.unwrap_or(fitted);
+        if ours != theirs {
+            notes.add(
+                place,
+                format!("`{theirs}` is called `{ours}` here, since names have `A-Z a-z 0-9 _ . -` only"),
+            );
+        }
+        self.0.insert(theirs.to_owned(), ours.clone());
+        ours
+    }
+}
