@@ -12,6 +12,7 @@ pub mod certs;
 pub mod checks;
 pub mod cluster;
 pub mod fixtures;
+mod hand_clock;
 pub mod model;
 pub mod ports;
 pub mod proxy;
@@ -20,6 +21,7 @@ pub mod sentinel;
 pub mod sequence;
 
 pub use cluster::RedisCluster;
+pub use hand_clock::HandClock;
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
 pub use sentinel::Watched;

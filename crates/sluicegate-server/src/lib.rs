@@ -2,7 +2,10 @@
 
 mod causes;
 pub mod cli;
+mod costs;
 pub mod domains;
 pub mod http;
 pub mod import;
+mod listen;
+pub mod resp;
 pub mod store;

@@ -8,14 +8,15 @@ use std::{
 use clap::ValueEnum;
 use sluicegate::{
     LimitVerdict, LimiterError, Verb, Verdict,
-    core::{Attributes, Costs, Retry, policy::REQUESTS},
+    core::{Attributes, Costs, Retry},
 };
 
 use super::{DENIED, Failure, runtime, sources::Sources};
 use crate::{
     causes::with_causes,
+    costs::read_cost,
     domains::{DecidedBy, Outcome, RequestError},
-    http::{self, MAX_COST},
+    http,
 };
 
 /// Flags of `take` and `peek`.
@@ -33,7 +34,7 @@ pub(super) struct Args {
         env = "SLUICEGATE_COST",
         value_delimiter = ',',
         value_name = "N|UNIT=N",
-        value_parser = cost
+        value_parser = read_cost
     )]
     costs: Vec<(String, u64)>,
     /// The domain that is asked. Without it: the only one that there is a policy for, else `default`.
@@ -51,34 +52,23 @@ pub(super) enum Output {
     Json,
 }
 
-fn pair(text: &str) -> Result<(String, String), Malformed> {
+fn pair(text: &str) -> Result<(String, String), NoAttribute> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err(Malformed::Attribute),
+        _ => Err(NoAttribute),
     }
 }
 
-fn cost(text: &str) -> Result<(String, u64), Malformed> {
-    let (unit, number) = text.split_once('=').unwrap_or((REQUESTS, text));
-    let digits = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    let cost = number.parse().ok().filter(|cost| digits && *cost <= MAX_COST).ok_or(Malformed::Cost)?;
-    if unit.is_empty() { Err(Malformed::Cost) } else { Ok((unit.to_owned(), cost)) }
-}
-
-/// An argument that cannot be read.
+/// An argument that is no attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Malformed {
-    #[error("an attribute is written `name=value`")]
-    Attribute,
-    #[error("a cost is a whole number from 0 to {MAX_COST}, or `unit=number`")]
-    Cost,
-}
+#[error("an attribute is written `name=value`")]
+struct NoAttribute;
 
 /// Decides, says so, and ends with 0 for allowed or 1 for denied.
 pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
     let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
     runtime()?.block_on(async {
-        let domains = args.sources.open().await?;
+        let domains = args.sources.open().await?.domains;
         let domain = args.domain.as_deref().or(domains.only()).unwrap_or(crate::domains::DEFAULT_DOMAIN);
         let limiter = domains
             .limiter(domain)
@@ -165,19 +155,7 @@ mod tests {
     fn a_value_keeps_its_equals_signs_and_may_be_empty() {
         assert_eq!(pair("token=a=b="), Ok(("token".to_owned(), "a=b=".to_owned())));
         assert_eq!(pair("user="), Ok(("user".to_owned(), String::new())));
-        assert_eq!(pair("=x"), Err(Malformed::Attribute));
-        assert_eq!(pair("user"), Err(Malformed::Attribute));
-    }
-
-    #[test]
-    fn a_cost_is_a_whole_number_that_every_door_takes() {
-        assert_eq!(cost("3"), Ok(("requests".to_owned(), 3)));
-        assert_eq!(cost("tokens=0"), Ok(("tokens".to_owned(), 0)));
-        assert_eq!(cost("9007199254740991").map(|(_, cost)| cost), Ok(MAX_COST));
-        for wrong in
-            ["", "-1", "+1", "1.5", "1e3", "9007199254740992", "18446744073709551616", "tokens=", "=1"]
-        {
-            assert_eq!(cost(wrong), Err(Malformed::Cost), "{wrong}");
-        }
+        assert_eq!(pair("=x"), Err(NoAttribute));
+        assert_eq!(pair("user"), Err(NoAttribute));
     }
 }

@@ -8,15 +8,20 @@ use std::{
     time::Duration,
 };
 
+use futures_util::{FutureExt, future::OptionFuture};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 
-use super::{Failure, sources::Sources};
+use super::{
+    Failure,
+    sources::{Opened, Sources, Unread},
+};
 use crate::{
     causes::with_causes,
     http::{self, Door, DoorConfig, Families, HeaderStyle, Reset},
+    resp,
 };
 
 /// Flags of `serve`.
@@ -27,7 +32,22 @@ pub(super) struct Args {
     /// Where the HTTP door listens; port 0 takes a free one.
     #[arg(long, env = "SLUICEGATE_HTTP", default_value = "127.0.0.1:8080", value_name = "ADDR")]
     http: SocketAddr,
-    /// The most connections that the HTTP door holds at once; further ones wait in the listen queue.
+    /// Where the Redis door listens, which answers `CL.THROTTLE`, `SG.TAKE` and `SG.PEEK`; without this flag there is
+    /// none. `--resp` alone is `127.0.0.1:6380`.
+    #[arg(
+        long, env = "SLUICEGATE_RESP", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:6380"
+    )]
+    resp: Option<SocketAddr>,
+    /// The password that clients of the Redis door say first; without it they need none.
+    #[arg(
+        long,
+        env = "SLUICEGATE_RESP_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true,
+        requires = "resp"
+    )]
+    resp_password: Option<Unread>,
+    /// The most connections that each door holds at once; further ones wait in the listen queue.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
     max_connections: u32,
     /// How long to go on serving after a stop signal turned `/readyz` red, in ms, so that load balancers notice.
@@ -48,30 +68,52 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let style = HeaderStyle { families: args.headers, reset: args.reset };
-    let door = Door::new(args.sources.open().await?, DoorConfig { headers: style, ..DoorConfig::default() });
-    let listener = TcpListener::bind(args.http).await.map_err(|error| {
-        Failure::undecided(format!("cannot listen on `{}`: {error}", args.http)).hint(match error.kind() {
-            ErrorKind::AddrInUse => "another process holds the port; `--http 127.0.0.1:0` takes a free one",
-            ErrorKind::PermissionDenied => "ports below 1024 are for root; take a higher one",
-            _ => "take an address of this machine, such as `127.0.0.1:8080`",
-        })
-    })?;
-    let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?;
-    announce(&listener);
-    let config = http::Config {
-        max_connections: args.max_connections,
-        drain: Duration::from_millis(args.drain_ms.into()),
-        write_timeout: http::Config::WRITE_TIMEOUT,
+    let Opened { domains, store, clock } = args.sources.open().await?;
+    let domains = Arc::new(domains);
+    let http = bind("--http", args.http).await?;
+    let resp = match args.resp {
+        Some(address) => Some(bind("--resp", address).await?),
+        None => None,
     };
-    http::serve(listener, Arc::new(door), config, stop).await;
+    let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?.shared();
+    announce("http", &http);
+    if let Some(listener) = &resp {
+        announce("redis", listener);
+    }
+
+    let (max_connections, drain) = (args.max_connections, Duration::from_millis(args.drain_ms.into()));
+    let write_timeout = http::Config::WRITE_TIMEOUT;
+    let door = Door::new(domains.clone(), DoorConfig { headers: style, ..DoorConfig::default() });
+    let config = http::Config { max_connections, drain, write_timeout };
+    let http = http::serve(http, Arc::new(door), config, stop.clone());
+    let resp = resp.map(|listener| {
+        let door = resp::Door::new(domains, store, clock, args.resp_password.map(|password| password.0));
+        let config = resp::Config { max_connections, drain, write_timeout };
+        resp::serve(listener, Arc::new(door), config, stop)
+    });
+    tokio::join!(http, OptionFuture::from(resp));
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says on standard output where the door listens: the one line that scripts wait for.
-fn announce(listener: &TcpListener) {
+async fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| {
+        let problem = Failure::undecided(format!("cannot listen on `{address}`: {error}"));
+        match error.kind() {
+            ErrorKind::AddrInUse => {
+                let free = SocketAddr::new(address.ip(), 0);
+                problem.hint(format!("another process holds the port; `{flag} {free}` takes a free one"))
+            }
+            ErrorKind::PermissionDenied => problem.hint("ports below 1024 are for root; take a higher one"),
+            _ => problem.hint("take an address of this machine, such as `127.0.0.1:8080`"),
+        }
+    })
+}
+
+/// Says on standard output where a door listens: the line that scripts wait for. The HTTP door's is the first.
+fn announce(scheme: &str, listener: &TcpListener) {
     if let Ok(address) = listener.local_addr() {
         // Nobody may be reading; the door serves all the same.
-        let _ = writeln!(stdout(), "listening on http://{address}");
+        let _ = writeln!(stdout(), "listening on {scheme}://{address}");
     }
 }
 

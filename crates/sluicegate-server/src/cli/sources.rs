@@ -33,6 +33,13 @@ pub(super) struct Sources {
     store: StoreArgs,
 }
 
+/// What decisions are made with.
+pub(super) struct Opened {
+    pub(super) domains: Domains<AnyStore, AnyClock>,
+    pub(super) store: AnyStore,
+    pub(super) clock: AnyClock,
+}
+
 /// Flags that say where counts are kept.
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArgs {
@@ -60,10 +67,10 @@ pub(super) struct StoreArgs {
     store_timeout_ms: u64,
 }
 
-/// The words of a flag, read only by [`StoreArgs::url`]: what reads them on the command line repeats them when they make
-/// no sense, and they may hold a password.
+/// The words of a flag that may hold a password: they are not read on the command line, since what reads them there
+/// repeats them when they make no sense.
 #[derive(Clone)]
-struct Unread(String);
+pub(super) struct Unread(pub(super) String);
 
 impl From<&str> for Unread {
     fn from(words: &str) -> Self {
@@ -105,11 +112,12 @@ fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
 
 impl Sources {
     /// Reads the policies and opens the store.
-    pub(super) async fn open(&self) -> Result<Domains<AnyStore, AnyClock>, Failure> {
+    pub(super) async fn open(&self) -> Result<Opened, Failure> {
         let policies = self.policies()?;
         let (store, clock) = open(&self.store.url()?).await?;
-        Domains::new(policies, &store, &clock)
-            .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))
+        let domains = Domains::new(policies, &store, &clock)
+            .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))?;
+        Ok(Opened { domains, store, clock })
     }
 
     /// The policies of the files, or the sample.

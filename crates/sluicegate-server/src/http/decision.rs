@@ -27,26 +27,16 @@ pub(crate) fn json(outcome: &Outcome<'_>) -> Vec<u8> {
     json
 }
 
+/// What the body of an admitted decision says, for others than this door: no status is told beside it.
+pub(crate) fn value(outcome: &Outcome<'_>) -> serde_json::Value {
+    // Every field serialises.
+    serde_json::to_value(Body::new(outcome, StatusCode::OK)).unwrap_or_default()
+}
+
 /// Appends a decision that is answered with `status`. One that is not 200 is also a problem (RFC 9457).
 pub(super) fn write(json: &mut Vec<u8>, outcome: &Outcome<'_>, status: StatusCode) {
-    let verdict = &outcome.verdict;
-    let refused = status != StatusCode::OK;
-    let body = Body {
-        r#type: refused.then_some(QUOTA_EXCEEDED),
-        title: refused.then(|| title(status)),
-        status: refused.then_some(status.as_u16()),
-        detail: refused.then_some(Detail(verdict)),
-        violated_policies: refused.then_some(Violated(verdict)),
-        allowed: verdict.allowed,
-        binding: verdict.binding_limit().map(|limit| limit.name),
-        retry_after_ms: RetryMs(verdict.retry()),
-        delay_ms: ceil_ms(verdict.delay()),
-        degraded: outcome.decided_by == DecidedBy::Fallback,
-        decided_by: decider(outcome.decided_by),
-        limits: Limits(outcome),
-    };
     // A vector takes all that is written, and every field serialises.
-    let _ = serde_json::to_writer(json, &body);
+    let _ = serde_json::to_writer(json, &Body::new(outcome, status));
 }
 
 #[derive(Serialize)]
@@ -68,6 +58,27 @@ struct Body<'a> {
     degraded: bool,
     decided_by: &'static str,
     limits: Limits<'a>,
+}
+
+impl<'a> Body<'a> {
+    fn new(outcome: &'a Outcome<'a>, status: StatusCode) -> Self {
+        let verdict = &outcome.verdict;
+        let refused = status != StatusCode::OK;
+        Self {
+            r#type: refused.then_some(QUOTA_EXCEEDED),
+            title: refused.then(|| title(status)),
+            status: refused.then_some(status.as_u16()),
+            detail: refused.then_some(Detail(verdict)),
+            violated_policies: refused.then_some(Violated(verdict)),
+            allowed: verdict.allowed,
+            binding: verdict.binding_limit().map(|limit| limit.name),
+            retry_after_ms: RetryMs(verdict.retry()),
+            delay_ms: ceil_ms(verdict.delay()),
+            degraded: outcome.decided_by == DecidedBy::Fallback,
+            decided_by: decider(outcome.decided_by),
+            limits: Limits(outcome),
+        }
+    }
 }
 
 #[derive(Serialize)]

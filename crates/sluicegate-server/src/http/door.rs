@@ -1,7 +1,10 @@
 //! The door: which path is answered how.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -84,15 +87,15 @@ impl Target {
 /// Answers requests over HTTP.
 #[derive(Debug)]
 pub struct Door<S, C> {
-    domains: Domains<S, C>,
+    domains: Arc<Domains<S, C>>,
     config: DoorConfig,
     stopping: AtomicBool,
 }
 
 impl<S: Store, C: Clock> Door<S, C> {
     /// A door that is ready.
-    pub fn new(domains: Domains<S, C>, config: DoorConfig) -> Self {
-        Self { domains, config, stopping: AtomicBool::new(false) }
+    pub fn new(domains: impl Into<Arc<Domains<S, C>>>, config: DoorConfig) -> Self {
+        Self { domains: domains.into(), config, stopping: AtomicBool::new(false) }
     }
 
     /// From here on `/readyz` answers 503; everything else goes on.

@@ -10,7 +10,7 @@ mod problem;
 mod request;
 mod server;
 
-pub(crate) use decision::json as decision_json;
+pub(crate) use decision::{json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
 pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
 pub(crate) use request::MAX_COST;

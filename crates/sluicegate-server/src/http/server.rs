@@ -1,6 +1,6 @@
 //! The listener: connections in, answers out, and an end that loses nothing.
 
-use std::{convert::Infallible, future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
@@ -10,11 +10,12 @@ use hyper_util::{
 use sluicegate::{Clock, Store};
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::OwnedSemaphorePermit,
     time::{sleep, timeout},
 };
 
 use super::{door::Door, linger::Lingering};
+use crate::listen::Listening;
 
 /// How long a client may take to send the head of a request, an idle connection included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
@@ -22,8 +23,6 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 const MAX_HEAD_LEN: usize = 16 * 1024;
 /// How long requests in flight may take after a stop before they are given up.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// The pause after a failed accept: without it a process out of file descriptors would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// What an operator chooses about the listener.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +51,7 @@ pub async fn serve<S, C>(
     C: Clock + 'static,
 {
     let connections = Connections::new(&door, config);
+    let listening = Listening::new(listener, config.max_connections);
     let mut until = pin!(async {
         stop.await;
         door.turn_unready();
@@ -62,17 +62,16 @@ pub async fn serve<S, C>(
         tokio::select! {
             biased;
             () = &mut until => break,
-            (stream, permit) = connections.accept(&listener) => connections.spawn(stream, permit),
+            (stream, permit) = listening.accept() => connections.spawn(stream, permit),
         }
     }
-    connections.finish(listener).await;
+    connections.finish(listening).await;
 }
 
 /// The open connections.
 struct Connections<S, C> {
     door: Arc<Door<S, C>>,
     protocol: http1::Builder,
-    room: Arc<Semaphore>,
     graceful: GracefulShutdown,
     write_timeout: Duration,
 }
@@ -85,36 +84,15 @@ impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(MAX_HEAD_LEN)
             .half_close(true);
-        let room = usize::try_from(config.max_connections).unwrap_or(Semaphore::MAX_PERMITS).max(1);
         Self {
             door: Arc::clone(door),
             protocol,
-            room: Arc::new(Semaphore::new(room)),
             graceful: GracefulShutdown::new(),
             write_timeout: config.write_timeout,
         }
     }
 
-    /// The next connection, once there is room for it.
-    async fn accept(&self, listener: &TcpListener) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-        // The semaphore is never closed, so a permit always comes.
-        let permit = Arc::clone(&self.room).acquire_owned().await.ok();
-        loop {
-            match listener.accept().await {
-                Ok((stream, _)) => return (stream, permit),
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    sleep(ACCEPT_PAUSE).await;
-                }
-            }
-        }
-    }
-
     fn spawn(&self, stream: TcpStream, permit: Option<OwnedSemaphorePermit>) {
-        // Answers are small and whole: waiting for more to send would only delay them.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot turn off delays on a connection");
-        }
         let door = Arc::clone(&self.door);
         let service = service_fn(move |request: Request<Incoming>| {
             let door = Arc::clone(&door);
@@ -132,24 +110,13 @@ impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
     }
 
     /// Takes in the connections that clients see as open already, then waits until all have been answered.
-    async fn finish(self, listener: TcpListener) {
-        while let Some(stream) = waiting_connection(&listener).await {
+    async fn finish(self, listening: Listening) {
+        while let Some(stream) = listening.waiting().await {
             self.spawn(stream, None);
         }
-        drop(listener);
+        drop(listening);
         if timeout(STOP_TIMEOUT, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("gave up on connections that did not end in {} s", STOP_TIMEOUT.as_secs());
         }
     }
-}
-
-/// A connection from the listen queue, if one waits there now.
-async fn waiting_connection(listener: &TcpListener) -> Option<TcpStream> {
-    poll_fn(|context| {
-        Poll::Ready(match listener.poll_accept(context) {
-            Poll::Ready(Ok((stream, _))) => Some(stream),
-            Poll::Ready(Err(_)) | Poll::Pending => None,
-        })
-    })
-    .await
 }

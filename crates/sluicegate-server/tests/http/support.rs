@@ -3,40 +3,22 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
     thread::{self, JoinHandle},
     time::Duration,
 };
 
 use serde_json::Value;
-use sluicegate::{Clock, Store, core::Micros, core::Policy, embedded::EmbeddedStore};
+use sluicegate::{Store, core::Policy, embedded::EmbeddedStore};
 use sluicegate_server::{
     domains::Domains,
     http::{self, Door, DoorConfig},
 };
+use sluicegate_tests::HandClock;
 use tokio::{net::TcpListener, runtime, sync::oneshot};
 
 /// A second that begins no window of a minute, so that windows start in the past.
 pub(crate) const NOW_S: u64 = 1_700_000_030;
-
-/// A clock that stands still until it is turned.
-#[derive(Debug)]
-pub(crate) struct HandClock(AtomicU64);
-
-impl HandClock {
-    pub(crate) fn turn(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for HandClock {
-    fn now(&self) -> Micros {
-        Micros::new(self.0.load(Ordering::SeqCst))
-    }
-}
 
 /// A running door; it stops when dropped.
 pub(crate) struct Server {
@@ -62,7 +44,7 @@ impl Server {
         config: DoorConfig,
         drain: Duration,
     ) -> Self {
-        let clock = Arc::new(HandClock(AtomicU64::new(NOW_S * 1_000_000)));
+        let clock = Arc::new(HandClock::at(NOW_S));
         let policies = policies.iter().map(|text| Policy::parse(text).unwrap());
         let door = Door::new(Domains::new(policies, &store, &clock).unwrap(), config);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,0 +1,10 @@
+//! The Redis door over the wire.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod clients;
+mod commands;
+mod garbage;
+mod policies;
+mod process;
+mod support;
+mod throttle;
