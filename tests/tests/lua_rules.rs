@@ -1,6 +1,7 @@
 //! Rules that every script of the Redis store keeps.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+use sluicegate::core::Tick;
 use sluicegate_redis::script::{self, Pair};
 
 /// A broken rule: the line, and what is wrong with it.
@@ -106,7 +107,8 @@ fn only_strings_beside_concatenation(line: &str) -> bool {
 
 #[test]
 fn every_script_keeps_the_rules() {
-    let straight = script::take_straight(&[Pair::FixedWindow, Pair::Bucket]);
+    let day = Tick::for_window_us(86_400_000_000);
+    let straight = script::take_straight(&[(Pair::FixedWindow, day), (Pair::Bucket, Tick::MICROSECOND)]);
     for source in [script::TAKE, straight.as_str(), script::REBASE, script::FORGET] {
         assert_eq!(broken_rules(source), Vec::<Broken>::new());
         assert!(

@@ -1,7 +1,7 @@
 //! Asks as the scripts read them: `take_head.lua` says the layout.
 
 use sluicegate::core::{
-    Ask, Micros, Rule,
+    Ask, Micros, Rule, Tick,
     algorithm::{Machine, bucket::Bucket},
     rule::AnyMachine,
 };
@@ -9,17 +9,24 @@ use sluicegate::core::{
 use crate::{number::to_double, record::Tag};
 
 /// Bytes of one packed ask.
-pub(crate) const ASK_LEN: usize = 53;
-const MICROS_PER_SECOND: u64 = 1_000_000;
+pub(crate) const ASK_LEN: usize = 37;
+/// Bytes of the time that stands before the asks.
+pub(crate) const NOW_LEN: usize = 8;
 /// Room that no level and no count is below: the cost never fits.
 const NO_ROOM: f64 = -1.0;
+
+/// Appends the time that the asks after it are made at.
+pub(crate) fn push_now(packed: &mut Vec<u8>, now: Micros) {
+    packed.extend_from_slice(&to_double(now.as_u64()).to_le_bytes());
+}
 
 /// Appends one ask.
 pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
     let rule = ask.rule;
     let at = rule.at(now, ask.subject.as_str().as_bytes());
-    let per_second = MICROS_PER_SECOND / rule.tick().as_micros();
-    packed.extend_from_slice(&Tag::of(ask.id, rule).to_bytes());
+    let [machine, id @ ..] = Tag::of(ask.id, rule).to_bytes();
+    packed.push(machine + tick_mark(rule.tick()));
+    packed.extend_from_slice(&id);
     let cost = to_double(ask.cost);
     let numbers = match rule.machine() {
         AnyMachine::FixedWindow(machine) => {
@@ -31,8 +38,17 @@ pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
         }
         AnyMachine::Bucket(machine) => bucket(machine, rule, ask.cost),
     };
-    for number in [to_double(at.now), to_double(per_second)].into_iter().chain(numbers) {
+    for number in numbers {
         packed.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// What a tag says about the tick, beside the machine.
+pub(crate) fn tick_mark(tick: Tick) -> u8 {
+    match tick.as_micros() {
+        1 => 0,
+        1_000 => 16,
+        _ => 32,
     }
 }
 

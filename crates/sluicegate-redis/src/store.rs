@@ -16,7 +16,7 @@ use crate::{
     connection::Connection,
     error::unreadable,
     key::record_key,
-    packed::{ASK_LEN, push_ask},
+    packed::{ASK_LEN, NOW_LEN, push_ask, push_now},
     record::{Malformed, Record},
     script::{self, Script},
     straight::{Pair, Straight},
@@ -48,7 +48,7 @@ impl Scripts {
     /// The script that decides on these asks. All decide alike.
     fn take(&self, groups: &[Group], asks: &[Ask<'_>]) -> Arc<Script> {
         let all = || asks.iter().all(|ask| Pair::of(ask.rule).is_some());
-        let pairs = asks.iter().filter_map(|ask| Pair::of(ask.rule));
+        let pairs = asks.iter().filter_map(|ask| Some((Pair::of(ask.rule)?, ask.rule.tick())));
         let straight = (groups.len() == 1 && all()).then(|| self.straight.script(pairs)).flatten();
         straight.unwrap_or_else(|| self.take.clone())
     }
@@ -234,13 +234,15 @@ fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
 
 fn call(script: &Script, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Cmd {
     let keys: usize = groups.iter().map(|group| group.key.len()).sum();
-    let mut call = script.call(groups.len(), groups.len(), keys + asks.len() * ASK_LEN);
+    let mut call =
+        script.call(groups.len(), groups.len(), keys + groups.len() * NOW_LEN + asks.len() * ASK_LEN);
     for group in groups {
         call.arg(group.key.as_str());
     }
-    let mut packed = Vec::with_capacity(asks.len() * ASK_LEN);
+    let mut packed = Vec::with_capacity(NOW_LEN + asks.len() * ASK_LEN);
     for group in groups {
         packed.clear();
+        push_now(&mut packed, now);
         group.asks.iter().filter_map(|at| asks.get(*at)).for_each(|ask| push_ask(&mut packed, ask, now));
         call.arg(packed.as_slice());
     }

@@ -15,8 +15,10 @@
         if used > room then
           denied = true
         elseif not denied then
-          resets = (start + window) / per_s
-          resets = resets - resets % 1 + 1
+          if used == 0 then
+            resets = (start + window) / per_s
+            resets = resets - resets % 1 + 1
+          end
           counted, first, second = true, start, used + cost
         end
       end

@@ -9,7 +9,7 @@
 local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
 for i = 1, #KEYS do
   local record, asks, written, last, moved = call('GET', KEYS[i]) or '', ARGV[i], {}, 0, false
-  local from, size, second = 1, #record, 0
+  local from, size, now_us = 1, #record, unpack('<d', asks)
   while from <= size do
     local found, resets, first, number = unpack('<I5I5dd', record, from)
     local machine = found % 256
@@ -18,9 +18,15 @@ for i = 1, #KEYS do
       return redis.error_reply('MALFORMED the record is not one of this store')
     end
     local entry = sub(record, from, ends - 1)
-    for at = 1, #asks, 53 do
-      local tag, now, per_s, p, q, r, s = unpack('<I5dddddd', asks, at)
-      second = now / per_s
+    for at = 9, #asks, 37 do
+      local tag, p, q, r, s = unpack('<I5dddd', asks, at)
+      local ticks = tag % 256 - tag % 16
+      local now, per_s = now_us, 1000000
+      if ticks > 0 then
+        tag, per_s = tag - ticks, ticks == 16 and 1000 or 1
+        now = now / (1000000 / per_s)
+        now = now - now % 1
+      end
       if tag == found and (machine == 2 and r or s) > 0 then
         local newest, to = first, now
         if machine == 2 then
@@ -66,7 +72,7 @@ for i = 1, #KEYS do
     from = ends
   end
   if moved then
-    local life = last - second + second % 1
+    local life = last - (now_us - now_us % 1000000) / 1000000
     life = life > 0 and life or 0
     call('SET', KEYS[i], table.concat(written), 'EX', string.format('%d', life + 8))
   end

@@ -3,9 +3,10 @@
 -- same machines one after another before the loop.
 --
 -- KEYS[i]  the record of one subject: the states of all limits that count by it.
--- ARGV[i]  what is asked of it: one packed ask of 53 bytes after another, '<I5dddddd'. An ask is a tag (machine + 256
---          times the limit's id), now, ticks per second, and four numbers that each machine names itself. Times are
---          in ticks of the limit.
+-- ARGV[i]  what is asked of it: now in microseconds, '<d', then one packed ask of 37 bytes after another, '<I5dddd'.
+--          An ask is a tag (machine + 256 times the limit's id) to which 16 is added if the limit counts in
+--          milliseconds, 32 if in seconds, and four numbers that each machine names itself. Times among them are in
+--          these ticks.
 -- Reply    If all passed: the record as it now is. If denied: '\0' and the record as it was. With several keys the
 --          same in a list: {'', record, ...} or {'\0', record, ...}. '\255' alone: a state that should be counted on
 --          is more than 5 s ahead of `now`; nothing was decided.

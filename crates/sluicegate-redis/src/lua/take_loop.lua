@@ -1,4 +1,4 @@
-local count, denied, record, written, life = #KEYS, false
+local count, denied, now_us, record, written, life = #KEYS, false
 local records, writes, lives
 if count > 1 then
   records, writes, lives = { '' }, {}, {}
@@ -6,10 +6,17 @@ end
 for i = 1, count do
   record, written = read or call('GET', KEYS[i]) or '', false
   local asks, size, from, last, held = ARGV[i], #record, 1, 0, 0
-  local tag, now, per_s, p, q, r, s
-  for at = 1, #asks, 53 do
-    tag, now, per_s, p, q, r, s = unpack('<I5dddddd', asks, at)
-    local machine, found, resets, first, second = tag % 256, 0
+  now_us = unpack('<d', asks)
+  for at = 9, #asks, 37 do
+    local tag, p, q, r, s = unpack('<I5dddd', asks, at)
+    local machine, found, resets, first, second = tag % 16, 0
+    local ticks = tag % 256 - machine
+    local now, per_s = now_us, 1000000
+    if ticks > 0 then
+      tag, per_s = tag - ticks, ticks == 16 and 1000 or 1
+      now = now / (1000000 / per_s)
+      now = now - now % 1
+    end
     if from <= size then
       found, resets, first, second = unpack('<I5I5dd', record, from)
       if found ~= tag then

@@ -10,8 +10,7 @@
     end
   end
   if last > 0 and not denied then
-    local second = now / per_s
-    second = second - second % 1
+    local second = (now_us - now_us % 1000000) / 1000000
     if held > last then last = held end
     while from <= size do
       -- Entries of limits that the request does not know.
