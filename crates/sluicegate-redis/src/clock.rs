@@ -14,8 +14,9 @@ use tokio::task::AbortHandle;
 
 use crate::{
     config::{ConfigError, RedisConfig},
-    connection::Connection,
+    connection::Call,
     error::unreadable,
+    topology::{Slot, Topology},
 };
 
 /// Samples of one measurement; the one with the least round trip tells the most.
@@ -36,7 +37,7 @@ pub struct RedisClock {
 
 #[derive(Debug)]
 struct Ticking {
-    connection: Connection,
+    servers: Topology,
     monotonic: Instant,
     /// The server's time when `monotonic` was zero, in microseconds since the epoch.
     offset_us: AtomicI64,
@@ -60,7 +61,7 @@ impl RedisClock {
     pub fn start(config: &RedisConfig) -> Result<Self, ConfigError> {
         let wall_us = i64::try_from(SystemClock::new().now().as_u64()).unwrap_or(i64::MAX);
         let ticking = Arc::new(Ticking {
-            connection: Connection::new(config)?,
+            servers: Topology::of(config)?,
             monotonic: Instant::now(),
             offset_us: AtomicI64::new(wall_us),
         });
@@ -117,7 +118,7 @@ impl Ticking {
 
     async fn sample(&self) -> Result<Sample, StoreError> {
         let asked_us = self.elapsed_us();
-        let told = self.connection.call(&redis::cmd("TIME")).await?;
+        let told = self.servers.run(Slot::FIRST, Call::of(&redis::cmd("TIME"))).await?;
         let round_trip_us = self.elapsed_us().saturating_sub(asked_us);
         let server_us = time_us(told).ok_or_else(unreadable)?;
         // The server is taken to have looked at its clock half way.

@@ -1,134 +1,140 @@
 //! One multiplexed connection, made again by the next call when it is lost.
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::fmt;
 
 use parking_lot::RwLock;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection,
-};
+use redis::{Cmd, RedisError, Value};
 use sluicegate::StoreError;
 
 use crate::{
-    config::{ConfigError, RedisConfig},
-    error::{ends_connection, failed, is_no_script, not_connected, unreadable},
+    error::{Unreachable, failed, is_no_script},
     flight::Flight,
     script::Script,
+    sentinel::Sentinels,
+    server::{Live, Server},
 };
 
-/// Calls that may wait to be written before callers wait for room; each is some hundred bytes.
-const QUEUE: usize = 1_024;
 /// How often a call waits for its script to be loaded. More than once only if someone flushes scripts again and again.
 const MAX_LOADS: usize = 3;
 
 /// A connection to one server. It connects with the first call; no call waits longer than a connect and a response
 /// timeout each for itself and for one caller before it.
 pub(crate) struct Connection {
-    client: Client,
-    connect_timeout: Duration,
-    response_timeout: Duration,
+    to: Target,
     live: RwLock<Option<Live>>,
-    last_failure: RwLock<Option<RedisError>>,
+    last_failure: RwLock<Option<Unreachable>>,
     connecting: Flight,
     loading: Flight,
 }
 
-#[derive(Clone)]
-struct Live {
-    calls: MultiplexedConnection,
-    ended: Arc<AtomicBool>,
+/// Which server is meant.
+pub(crate) enum Target {
+    /// The one at an address.
+    Server(Box<Server>),
+    /// The one that sentinels call the master when the connection is made.
+    Master(Box<Sentinels>),
 }
 
-impl Live {
-    /// Gives the connection up if the answer says so.
-    fn note<T>(&self, answer: &Result<T, RedisError>) {
-        if answer.as_ref().is_err_and(ends_connection) {
-            // After a timeout the way to the server may be cut without a sign; a new connection finds out.
-            self.ended.store(true, Ordering::Release);
-        }
+/// What is asked of a server.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'c> {
+    pub(crate) command: &'c Cmd,
+    /// The script that the command calls by name, to be loaded if the server does not know it.
+    pub(crate) script: Option<&'c Script>,
+    /// Says to a node of a cluster that the call was sent to it by the node that gives the slot away.
+    pub(crate) asking: bool,
+}
+
+impl<'c> Call<'c> {
+    pub(crate) fn of(command: &'c Cmd) -> Self {
+        Self { command, script: None, asking: false }
+    }
+
+    pub(crate) fn of_script(script: &'c Script, command: &'c Cmd) -> Self {
+        Self { command, script: Some(script), asking: false }
     }
 }
 
+/// What came of a call that was sent; the outer error says that nothing was sent.
+pub(crate) type Answer = Result<Result<Value, RedisError>, Unreachable>;
+
 impl Connection {
-    pub(crate) fn new(config: &RedisConfig) -> Result<Self, ConfigError> {
-        Ok(Self {
-            client: config.client()?,
-            connect_timeout: config.connect_timeout,
-            response_timeout: config.response_timeout,
+    pub(crate) fn new(to: Target) -> Self {
+        Self {
+            to,
             live: RwLock::new(None),
             last_failure: RwLock::new(None),
             connecting: Flight::default(),
             loading: Flight::default(),
-        })
+        }
     }
 
-    /// One call, sent at most once.
-    pub(crate) async fn call(&self, call: &Cmd) -> Result<Value, StoreError> {
-        self.send(call).await?.map_err(failed)
+    /// One call, sent at most once, but for a server that does not know its script: then nothing has run.
+    pub(crate) async fn run(&self, call: Call<'_>) -> Result<Value, StoreError> {
+        self.answer(call).await.map_err(StoreError::from)?.map_err(|cause| failed(&self.name(), cause))
     }
 
-    /// One call of a script. Only the answer that the server does not know the script leads to a second one: then
-    /// nothing has run.
-    pub(crate) async fn call_script(&self, script: &Script, call: &Cmd) -> Result<Value, StoreError> {
+    /// As [`Connection::run`], for callers that know what to do about some answers.
+    pub(crate) async fn answer(&self, call: Call<'_>) -> Answer {
+        let Some(script) = call.script else { return self.send(call).await };
         for _ in 0..MAX_LOADS {
             let seen = self.loading.seen();
             match self.send(call).await? {
                 Err(error) if is_no_script(&error) => {}
-                answered => return answered.map_err(failed),
+                answered => return Ok(answered),
             }
             let load = self.loading.unless_landed(seen, self.load(script));
-            if let Some(loaded) = Box::pin(load).await {
-                loaded?;
+            if let Some(Err(refused)) = Box::pin(load).await.transpose()? {
+                return Ok(Err(refused));
             }
         }
         Box::pin(self.load_and_call(script, call)).await
     }
 
     /// Loads the script and calls it in one write, so that hardly anything can come in between.
-    async fn load_and_call(&self, script: &Script, call: &Cmd) -> Result<Value, StoreError> {
-        let mut both = redis::pipe();
-        both.cmd("SCRIPT").arg("LOAD").arg(script.source.as_ref()).add_command(call.clone());
-        let mut live = self.live_or_made().await?;
-        let answers = live.calls.send_packed_commands(&both, 0, 2).await;
-        live.note(&answers);
-        let answer = answers.map_err(failed)?.pop().ok_or_else(unreadable)?;
-        answer.extract_error().map_err(failed)
+    async fn load_and_call(&self, script: &Script, call: Call<'_>) -> Answer {
+        let mut all = redis::pipe();
+        all.cmd("SCRIPT").arg("LOAD").arg(script.source.as_ref());
+        if call.asking {
+            all.cmd("ASKING");
+        }
+        all.add_command(call.command.clone());
+        let answer = self.live_or_made().await?.send_all(&all).await;
+        Ok(answer.and_then(|last| last.ok_or_else(no_answer)))
     }
 
-    async fn load(&self, script: &Script) -> Result<(), StoreError> {
+    async fn load(&self, script: &Script) -> Answer {
         let mut load = redis::cmd("SCRIPT");
         load.arg("LOAD").arg(script.source.as_ref());
+        let answer = self.send(Call::of(&load)).await?;
         // Nothing counts by loading, whatever becomes of it.
-        self.send(&load).await?.map(|_sha| ()).map_err(not_connected)
+        answer.map(Ok).map_err(|cause| Unreachable::new(&self.name(), cause))
     }
 
-    /// The outer error says that nothing was sent.
-    async fn send(&self, call: &Cmd) -> Result<Result<Value, RedisError>, StoreError> {
+    async fn send(&self, call: Call<'_>) -> Answer {
         let mut live = self.live_or_made().await?;
-        let answer = live.calls.send_packed_command(call).await.and_then(Value::extract_error);
-        live.note(&answer);
-        Ok(answer)
+        if call.asking {
+            let mut both = redis::pipe();
+            both.cmd("ASKING").add_command(call.command.clone());
+            let answer = Box::pin(live.send_all(&both)).await;
+            return Ok(answer.and_then(|last| last.ok_or_else(no_answer)));
+        }
+        Ok(live.send(call.command).await)
     }
 
-    async fn live_or_made(&self) -> Result<Live, StoreError> {
+    async fn live_or_made(&self) -> Result<Live, Unreachable> {
         match self.live() {
             Some(live) => Ok(live),
             // Boxed, as other rare ways are: the future of a handshake is large, and every call would carry it.
-            None => Box::pin(self.connect()).await.map_err(not_connected),
+            None => Box::pin(self.connect()).await,
         }
     }
 
     fn live(&self) -> Option<Live> {
-        self.live.read().as_ref().filter(|live| !live.ended.load(Ordering::Acquire)).cloned()
+        self.live.read().as_ref().filter(|live| !live.has_ended()).cloned()
     }
 
-    async fn connect(&self) -> Result<Live, RedisError> {
+    async fn connect(&self) -> Result<Live, Unreachable> {
         let seen = self.connecting.seen();
         if let Some(live) = self.live() {
             return Ok(live);
@@ -141,41 +147,42 @@ impl Connection {
         }
     }
 
-    async fn connect_and_keep(&self) -> Result<Live, RedisError> {
-        let connecting = tokio::time::timeout(self.connect_timeout, self.make());
-        let made = connecting.await.unwrap_or_else(|_elapsed| Err(timed_out()));
+    async fn connect_and_keep(&self) -> Result<Live, Unreachable> {
+        let made = match &self.to {
+            Target::Server(server) => server.connect().await,
+            Target::Master(sentinels) => sentinels.connect().await,
+        };
         match &made {
             Ok(live) => *self.live.write() = Some(live.clone()),
-            Err(error) => *self.last_failure.write() = Some(error.clone()),
+            Err(failure) => *self.last_failure.write() = Some(failure.clone()),
         }
         made
     }
 
-    async fn make(&self) -> Result<Live, RedisError> {
-        let ended = Arc::new(AtomicBool::new(false));
-        let sign = ended.clone();
-        let listen = move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                sign.store(true, Ordering::Release);
-            }
-            Ok::<(), redis::aio::SendError>(())
-        };
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(self.connect_timeout))
-            .set_response_timeout(Some(self.response_timeout))
-            .set_pipeline_buffer_size(QUEUE)
-            .set_push_sender(listen);
-        let calls = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-        Ok(Live { calls, ended })
+    fn last_failure(&self) -> Unreachable {
+        let last = self.last_failure.read().clone();
+        last.unwrap_or_else(|| Unreachable::new(&self.to.to_string(), crate::server::timed_out()))
     }
 
-    fn last_failure(&self) -> RedisError {
-        self.last_failure.read().clone().unwrap_or_else(timed_out)
+    /// The server that was spoken to last.
+    fn name(&self) -> String {
+        let live = self.live.read();
+        live.as_ref().map_or_else(|| self.to.to_string(), |live| live.server().to_owned())
     }
 }
 
-fn timed_out() -> RedisError {
-    std::io::Error::from(std::io::ErrorKind::TimedOut).into()
+/// A pipeline without answers; the library does not make one.
+fn no_answer() -> RedisError {
+    (redis::ErrorKind::UnexpectedReturnType, "no answer to a pipeline").into()
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Server(server) => server.fmt(f),
+            Self::Master(sentinels) => sentinels.fmt(f),
+        }
+    }
 }
 
 impl fmt::Debug for Connection {

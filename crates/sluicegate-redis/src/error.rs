@@ -1,10 +1,14 @@
-//! What a failed call means: whether it may have counted.
+//! What a failed call means: whether it may have counted, and what to do about it.
+
+use std::{fmt, sync::Arc};
 
 use redis::{ErrorKind, RedisError};
 use sluicegate::{Counted, StoreError};
 
+use crate::config::ConfigError;
+
 /// What the server answers before it runs anything of a call; the last is our scripts' own word, before they write.
-const REFUSALS: [&str; 13] = [
+const REFUSALS: [&str; 18] = [
     "NOSCRIPT",
     "LOADING",
     "BUSY",
@@ -17,24 +21,140 @@ const REFUSALS: [&str; 13] = [
     "WRONGPASS",
     "NOPERM",
     "WRONGTYPE",
+    "CLUSTERDOWN",
+    "MOVED",
+    "ASK",
+    "TRYAGAIN",
+    "CROSSSLOT",
     "MALFORMED",
 ];
 
-/// No connection: nothing was sent.
-pub(crate) fn not_connected(cause: RedisError) -> StoreError {
-    StoreError::new("redis cannot be reached", Counted::Nothing).caused_by(cause)
+/// Refusals that the server would repeat for as long as the connection stands: it is no master any more, or it wants a
+/// password by now. A new connection asks anew where the master is, and says who it is.
+const OF_THE_CONNECTION: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
+
+/// What Redis, or the way to it, said: the cause of an error of this store.
+#[derive(Clone, Debug)]
+pub struct RedisCause(Said);
+
+#[derive(Clone, Debug)]
+enum Said {
+    Redis(RedisError),
+    Config(Arc<ConfigError>),
+    Here(&'static str),
 }
 
-/// The call was sent and failed.
-pub(crate) fn failed(cause: RedisError) -> StoreError {
-    let refused = cause.code().is_some_and(|code| REFUSALS.contains(&code)) || is_of_a_script(&cause);
-    if cause.is_timeout() {
-        StoreError::new("redis did not answer in time", Counted::Unknown).caused_by(cause)
-    } else if refused {
-        StoreError::new("redis refused the call", Counted::Nothing).caused_by(cause)
-    } else {
-        StoreError::new("the call to redis failed", Counted::Unknown).caused_by(cause)
+impl RedisCause {
+    /// Whether the server was reached and refused the user, the password or the database: no later call will do better.
+    pub fn refuses_user(&self) -> bool {
+        match &self.0 {
+            Said::Redis(error) => is_of_user(error) || is_of_database(error),
+            Said::Config(_) => true,
+            Said::Here(_) => false,
+        }
     }
+
+    /// What someone who runs the server can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        let Said::Redis(error) = &self.0 else { return None };
+        if is_of_user(error) {
+            return Some("check the user and the password in the url of the store");
+        }
+        if is_of_database(error) {
+            return Some("check the database number in the url; a cluster has database 0 alone");
+        }
+        Some(match error.code()? {
+            "NOPERM" => "docs/operating/redis.md lists the rights that the user needs",
+            "OOM" => "the server is full: give it more `maxmemory`, or keep other data elsewhere",
+            "READONLY" => "the server is a replica: name its master, or use `redis+sentinel://`",
+            "MOVED" | "ASK" | "CROSSSLOT" | "TRYAGAIN" => {
+                "the server belongs to a cluster: use `redis+cluster://`"
+            }
+            "MISCONF" => "the server cannot write to its disk, and so refuses to count",
+            "NOREPLICAS" => "the server has fewer replicas than `min-replicas-to-write` asks for",
+            "WRONGTYPE" | "MALFORMED" => "another program writes to keys that begin with `sg1:`",
+            _ => return None,
+        })
+    }
+}
+
+fn is_of_user(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code))
+}
+
+fn is_of_database(error: &RedisError) -> bool {
+    error.detail().is_some_and(|detail| {
+        ["DB index is out of range", "SELECT is not allowed in cluster mode"]
+            .iter()
+            .any(|known| detail.contains(known))
+    })
+}
+
+impl fmt::Display for RedisCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Said::Config(error) => error.fmt(f),
+            Said::Here(text) => f.write_str(text),
+            Said::Redis(error) if error.is_timeout() => f.write_str("no answer in time"),
+            Said::Redis(error) => match (error.code(), error.detail()) {
+                (Some("ERR"), Some(detail)) => f.write_str(detail),
+                (Some(code), Some(detail)) => write!(f, "{code} {detail}"),
+                _ => error.fmt(f),
+            },
+        }
+    }
+}
+
+/// Its text says everything: a cause of its own would only say it again.
+impl std::error::Error for RedisCause {}
+
+/// A server that no connection could be made to: nothing was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Unreachable {
+    what: Arc<str>,
+    cause: RedisCause,
+}
+
+impl Unreachable {
+    /// The way to the server ended in this.
+    pub(crate) fn new(server: &str, cause: RedisError) -> Self {
+        Self::because(server, Said::Redis(cause))
+    }
+
+    pub(crate) fn misconfigured(server: &str, cause: ConfigError) -> Self {
+        Self::because(server, Said::Config(Arc::new(cause)))
+    }
+
+    /// A server that was reached and is not the one that is meant.
+    pub(crate) fn for_reason(server: &str, reason: &'static str) -> Self {
+        Self::because(server, Said::Here(reason))
+    }
+
+    fn because(server: &str, said: Said) -> Self {
+        let lost = matches!(&said, Said::Redis(error) if error.is_io_error());
+        let verb = if lost { "reached" } else { "used" };
+        Self { what: format!("redis at `{server}` cannot be {verb}").into(), cause: RedisCause(said) }
+    }
+}
+
+impl From<Unreachable> for StoreError {
+    fn from(unreachable: Unreachable) -> Self {
+        Self::new(&*unreachable.what, Counted::Nothing).caused_by(unreachable.cause)
+    }
+}
+
+/// The call was sent to this server and failed.
+pub(crate) fn failed(server: &str, cause: RedisError) -> StoreError {
+    let refused = cause.code().is_some_and(|code| REFUSALS.contains(&code)) || is_of_a_script(&cause);
+    let (what, counted) = if cause.is_timeout() {
+        ("did not answer in time", Counted::Unknown)
+    } else if refused {
+        ("refused the call", Counted::Nothing)
+    } else {
+        ("was sent the call, and the answer is lost", Counted::Unknown)
+    };
+    StoreError::new(format!("redis at `{server}` {what}"), counted).caused_by(RedisCause(Said::Redis(cause)))
 }
 
 /// Whether a script broke off. Ours read and check first and write last, so that then nothing was written.
@@ -51,7 +171,9 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
     error.code() == Some("NOSCRIPT")
 }
 
-/// Whether the connection must be made again before it can be used: it is closed, or nobody knows what state it is in.
+/// Whether the connection must be made again before it can be used: it is closed, nobody knows what state it is in, or
+/// the server at its other end is the wrong one.
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
+        || error.code().is_some_and(|code| OF_THE_CONNECTION.contains(&code))
 }

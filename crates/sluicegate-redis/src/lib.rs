@@ -17,6 +17,7 @@
 //! ```
 
 mod clock;
+mod cluster;
 mod config;
 mod connection;
 mod error;
@@ -26,11 +27,16 @@ mod number;
 mod packed;
 mod record;
 pub mod script;
+mod sentinel;
+mod server;
 mod store;
 mod straight;
+mod topology;
+mod url;
 
 pub use clock::RedisClock;
 pub use config::{ConfigError, RedisConfig};
+pub use error::RedisCause;
 pub use key::record_key;
 pub use record::{Malformed, Record};
 pub use store::{MAX_ASKS, RedisStore};

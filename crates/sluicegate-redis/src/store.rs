@@ -13,13 +13,14 @@ use sluicegate::{
 use crate::{
     clock::RedisClock,
     config::{ConfigError, RedisConfig},
-    connection::Connection,
+    connection::Call,
     error::unreadable,
     key::record_key,
     packed::{ASK_LEN, NOW_LEN, push_ask, push_now},
     record::{Malformed, Record},
     script::{self, Script},
     straight::{Pair, Straight},
+    topology::{Slot, Topology},
 };
 
 /// The most asks of one request: a script must stay short.
@@ -31,7 +32,7 @@ const SKEW: [u8; 1] = [255];
 /// Keeps all state on one Redis server. Cheap to clone; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
-    connection: Arc<Connection>,
+    servers: Arc<Topology>,
     scripts: Arc<Scripts>,
     clock: Option<RedisClock>,
 }
@@ -80,7 +81,7 @@ impl RedisStore {
             rebase: Script::new(script::REBASE),
             forget: Script::new(script::FORGET),
         };
-        Ok(Self { connection: Arc::new(Connection::new(config)?), scripts: Arc::new(scripts), clock: None })
+        Ok(Self { servers: Arc::new(Topology::of(config)?), scripts: Arc::new(scripts), clock: None })
     }
 
     /// Says that callers take `now` from this clock: when stored state is far ahead of it, it is set anew before the
@@ -96,11 +97,8 @@ impl RedisStore {
     /// # Errors
     /// [`StoreError`] if it does not answer.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.connection
-            .call(&redis::cmd("PING"))
-            .await
-            .map(|_pong| ())
-            .map_err(StoreError::with_nothing_counted)
+        let pong = self.servers.run(Slot::FIRST, Call::of(&redis::cmd("PING"))).await;
+        pong.map(|_pong| ()).map_err(StoreError::with_nothing_counted)
     }
 
     /// The stored state of one limit and subject, for tests and tools.
@@ -113,9 +111,9 @@ impl RedisStore {
         id: LimitId,
         subject: &Subject,
     ) -> Result<Option<State>, StoreError> {
-        let mut get = redis::cmd("GET");
-        get.arg(record_key(subject));
-        let record = self.connection.call(&get).await.and_then(bytes);
+        let (mut get, key) = (redis::cmd("GET"), record_key(subject));
+        get.arg(key.as_str());
+        let record = self.servers.run(self.servers.slot(&key), Call::of(&get)).await.and_then(bytes);
         let state = record.and_then(|record| Record::new(&record).state(id, rule).map_err(malformed));
         state.map_err(StoreError::with_nothing_counted)
     }
@@ -131,15 +129,21 @@ impl RedisStore {
 
     /// The records as they stand at one instant. Of several, one that is no string at all counts as none.
     async fn records(&self, groups: &[Group]) -> Result<Vec<Vec<u8>>, StoreError> {
+        let slot = self.slot(groups);
         if let [group] = groups {
-            let record = self.connection.call(redis::cmd("GET").arg(group.key.as_str())).await;
+            let record = self.servers.run(slot, Call::of(redis::cmd("GET").arg(group.key.as_str()))).await;
             return Ok(vec![record.and_then(bytes)?]);
         }
         let mut get = redis::cmd("MGET");
         for group in groups {
             get.arg(group.key.as_str());
         }
-        self.connection.call(&get).await.and_then(list)
+        self.servers.run(slot, Call::of(&get)).await.and_then(list)
+    }
+
+    /// The slot of all these groups.
+    fn slot(&self, groups: &[Group]) -> Slot {
+        groups.first().map_or(Slot::FIRST, |group| self.servers.slot(&group.key))
     }
 
     async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
@@ -147,7 +151,7 @@ impl RedisStore {
         let take = self.scripts.take(&groups, asks);
         for retried in [false, true] {
             let call = call(&take, &groups, asks, now);
-            let reply = self.connection.call_script(&take, &call).await?;
+            let reply = self.servers.run(self.slot(&groups), Call::of_script(&take, &call)).await?;
             match verdict(reply, groups.len())? {
                 Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
                 Verdict::Denied(records) => {
@@ -169,7 +173,7 @@ impl RedisStore {
     async fn rebase(&self, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Result<Micros, StoreError> {
         let now = self.again(now).await?;
         let call = call(&self.scripts.rebase, groups, asks, now);
-        self.connection.call_script(&self.scripts.rebase, &call).await?;
+        self.servers.run(self.slot(groups), Call::of_script(&self.scripts.rebase, &call)).await?;
         Ok(now)
     }
 
@@ -206,9 +210,10 @@ impl Store for RedisStore {
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
-        let mut call = self.scripts.forget.call(1, 1, 128);
-        call.arg(record_key(subject)).arg(id.as_u32());
-        let reply = self.connection.call_script(&self.scripts.forget, &call).await?;
+        let (mut call, key) = (self.scripts.forget.call(1, 1, 128), record_key(subject));
+        call.arg(key.as_str()).arg(id.as_u32());
+        let forget = Call::of_script(&self.scripts.forget, &call);
+        let reply = self.servers.run(self.servers.slot(&key), forget).await?;
         Ok(reply == Value::Int(1))
     }
 }
