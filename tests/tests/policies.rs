@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sluicegate_core::Policy;
+use sluicegate_core::{Policy, policy::lint};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../policies").join(name)
@@ -69,4 +69,14 @@ fn no_message_is_left_without_its_file() {
     let entries = fs::read_dir(folder("wrong")).unwrap().map(|entry| entry.unwrap().path());
     let stray: Vec<_> = entries.filter(|path| !path.with_extension("yaml").exists()).collect();
     assert!(stray.is_empty(), "{stray:?}");
+}
+
+/// What we show as an example is what we would let pass a review.
+#[test]
+fn no_right_policy_has_a_finding() {
+    for file in samples("right") {
+        let checked = lint::check(&fs::read_to_string(&file).unwrap()).unwrap();
+        let told: Vec<_> = checked.findings.iter().map(|found| (found.lint.code, &found.problem)).collect();
+        assert!(told.is_empty(), "{}: {told:#?}", file.display());
+    }
 }

@@ -26,6 +26,7 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "align",
     "max_delay",
     "if_missing",
+    "allow",
 ];
 
 /// A field: where its name stands, and its value.
@@ -60,6 +61,7 @@ pub(super) struct LimitFile {
     pub(super) align: Option<Field>,
     pub(super) max_delay: Option<Field>,
     pub(super) if_missing: Option<Field>,
+    pub(super) allow: Option<Field>,
 }
 
 /// The fields that a mapping may have, and what to say about others.
@@ -177,6 +179,7 @@ impl LimitFile {
             align: fields.take("align"),
             max_delay: fields.take("max_delay"),
             if_missing: fields.take("if_missing"),
+            allow: fields.take("allow"),
         })
     }
 

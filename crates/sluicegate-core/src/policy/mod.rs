@@ -9,6 +9,7 @@ use crate::{
 
 mod duration;
 mod file;
+pub mod lint;
 mod pattern;
 mod problem;
 mod resolve;
@@ -49,6 +50,8 @@ pub struct Limit {
     pub matcher: Matcher,
     /// What to do when the request lacks an attribute of the key.
     pub if_missing: IfMissing,
+    /// The codes of lints that are not to be told of it.
+    pub allowed: Vec<&'static str>,
     /// What it grants.
     pub grant: Grant,
 }

@@ -51,6 +51,23 @@ impl Matcher {
         !self.0.iter().any(apart)
     }
 
+    /// Whether every request that the other matches is matched here too. It may deny so of two for which it holds, and
+    /// never the reverse.
+    pub fn covers(&self, other: &Self) -> bool {
+        let covered = |(name, pattern): &(String, Pattern)| {
+            other.0.iter().any(|(theirs, other)| name == theirs && pattern.covers(other))
+        };
+        self.0.iter().all(covered)
+    }
+
+    /// What values that match begin with, by attribute, and whether that is the whole value.
+    pub(crate) fn literal_starts(&self) -> impl Iterator<Item = (&str, &str, bool)> {
+        self.0.iter().map(|(name, pattern)| match pattern {
+            Pattern::Exact(value) => (name.as_str(), value.as_str(), true),
+            Pattern::Glob(glob) => (name.as_str(), literal_start(glob), false),
+        })
+    }
+
     /// Whether all patterns hold.
     pub fn matches(&self, attributes: &Attributes) -> bool {
         self.0
@@ -83,6 +100,18 @@ impl Pattern {
             (Self::Glob(one), Self::Glob(two)) => {
                 let (one, two) = (literal_start(one), literal_start(two));
                 !one.starts_with(two) && !two.starts_with(one)
+            }
+        }
+    }
+
+    fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exact(one), Self::Exact(two)) => one == two,
+            (Self::Exact(_), Self::Glob(_)) => false,
+            (Self::Glob(glob), Self::Exact(value)) => glob.is_match(value),
+            (Self::Glob(one), Self::Glob(two)) => {
+                let (one, two) = (one.glob().glob(), two.glob().glob());
+                one == "*" || one == two
             }
         }
     }

@@ -71,7 +71,7 @@ impl Problem {
     }
 
     /// Copies the line at fault out of the file; a line too long for a terminal shows its place alone.
-    fn quote(&mut self, text: &str) {
+    pub(super) fn quote(&mut self, text: &str) {
         let index = usize::try_from(self.place.line - 1).unwrap_or(usize::MAX);
         let line = text.lines().nth(index).unwrap_or_default();
         let clean = |c: char| if c.is_control() { ' ' } else { c };

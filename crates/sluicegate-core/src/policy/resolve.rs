@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use super::{
     Grant, IfMissing, Limit, MAX_APPLIED, Matcher, Policy, REQUESTS, duration,
     file::{Field, LimitFile, PolicyFile, describe, list, printable, quoted_hint, repeated, shown},
+    lint::{LINTS, Lint},
     problem::{Place, PolicyError, Problem, Problems},
     suggest::{closest, did_you_mean},
     tree::{self, Node, Value},
@@ -189,6 +190,7 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let matcher = problems.note(matcher(file.matches.as_ref()));
     let unit = problems.note(file.unit.as_ref().map_or_else(|| Ok(REQUESTS.to_owned()), word));
     let if_missing = problems.note(choice(file.if_missing.as_ref(), &IF_MISSING));
+    let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
     let extras = algorithm.and_then(|algorithm| extras(file, algorithm, problems));
     let (algorithm, amount, window) = (algorithm?, amount?, window?);
     let rule = problems.note(rule(file, algorithm, amount, window, extras?))?;
@@ -198,7 +200,27 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
         Amount::Bounded(_) => Grant::Bounded(rule),
         Amount::Unlimited => Grant::Unlimited { algorithm, window },
     };
-    Some(Limit { name, id, unit: unit?, key: key?, matcher: matcher?, if_missing: if_missing?, grant })
+    let (key, matcher, allowed) = (key?, matcher?, allowed?);
+    Some(Limit { name, id, unit: unit?, key, matcher, if_missing: if_missing?, allowed, grant })
+}
+
+/// The lints that are not to be told.
+fn allowed(field: Field) -> Result<Vec<&'static str>, Problem> {
+    let code = |node: Node| {
+        let Value::Text(text) = &node.value else {
+            let what = format!("`allow` must hold codes of lints, not {}", describe(&node.value));
+            return Err(Problem::new(node.place, what));
+        };
+        Lint::of_code(text).map(|lint| lint.code).ok_or_else(|| {
+            let codes = LINTS.iter().map(|lint| lint.code);
+            let known = format!("the codes are {}", list(&codes.clone().collect::<Vec<_>>()));
+            let near = closest(text, codes).map(did_you_mean);
+            Problem::new(node.place, format!("there is no lint `{}`", shown(text)))
+                .hint(known)
+                .maybe_hint(near)
+        })
+    };
+    field.into_list()?.into_iter().map(code).collect()
 }
 
 fn limit_name(file: &LimitFile) -> Result<String, Problem> {

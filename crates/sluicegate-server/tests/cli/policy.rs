@@ -66,3 +66,34 @@ fn an_import_of_several_domains_needs_a_folder_and_overwrites_nothing() {
     let again = run(&into);
     assert_eq!(again.code, Some(3), "{again:?}");
 }
+
+#[test]
+fn a_warning_is_told_and_ends_with_1_only_if_that_is_asked_for() {
+    let folder = Folder::new("lints");
+    let policy =
+        folder.policy("p.yaml", &["{ name: a, algorithm: fixed_window, limit: 100, per: 1m, key: [user] }"]);
+    let told = run(&["policy", "check", &policy]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert_eq!(told.out, format!("{policy}: ok, domain `here` with 1 limit, 1 warning\n"));
+    assert!(
+        told.err.starts_with(&format!("{policy}: warning `double_at_the_edge`: line 4, column ")),
+        "{told:?}"
+    );
+    assert_eq!(run(&["policy", "check", "--strict", &policy]).code, Some(1));
+
+    let json = run(&["policy", "check", "--output", "json", &policy, &sample("wrong/limit-quoted.yaml")]);
+    assert_eq!((json.code, json.err.as_str()), (Some(2), ""), "{json:?}");
+    let json = json.json();
+    let warning = &json["files"][0]["warnings"][0];
+    assert_eq!((warning["code"].as_str(), warning["line"].as_u64()), (Some("double_at_the_edge"), Some(4)));
+    assert!(warning["docs"].as_str().unwrap().ends_with("docs/reference/lints.md#double_at_the_edge"));
+    assert_eq!(json["files"][1]["errors"][0]["line"], 5);
+    assert_eq!(json["files"][0]["limits"], 1);
+
+    let github = run(&["policy", "check", "--output", "github", &policy]);
+    let start = format!("::warning file={policy},line=4,col=");
+    assert!(github.out.starts_with(&start), "{github:?}");
+    assert!(github.out.contains(",title=double_at_the_edge::up to 200 pass"), "{github:?}");
+    assert!(github.out.trim_end().contains("%0Ahint: take"), "{github:?}");
+    assert_eq!(github.out.lines().count(), 1);
+}

@@ -4,15 +4,19 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{Failure, USAGE, sources};
+use super::{DENIED, Failure, USAGE, sources};
 
 mod check;
 mod import;
 
+/// The exit code of a check that found something, where that was asked for.
+const FINDINGS: u8 = DENIED;
+
 /// What to do with policy files.
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
-    /// Checks policy files: exit code 0 if all are sound, 2 if one is not.
+    /// Checks policy files: exit code 0 if all are sound, 2 if one is not. What is legal but probably not meant is a
+    /// warning, and the exit code 1 with `--strict`.
     Check(check::Args),
     /// Makes policy files of another product's configuration, and says line by line what they cannot express.
     #[command(subcommand)]
