@@ -1,13 +1,15 @@
 //! The pages on policies and algorithms: their snippets load, their fields are all there, their numbers are true.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use std::{fs, path::Path, time::Duration};
+use std::{fmt::Write as _, fs, path::Path, time::Duration};
 
 use sluicegate_core::{
     Align, Micros, Policy, Question, Rule, State,
     policy::{
         LIMIT_FIELDS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_LIMITS, MAX_NAME_LEN, MAX_PATTERN_LEN,
         POLICY_FIELDS,
+        choose::{NEEDS, Need, Wish},
+        lint,
     },
 };
 
@@ -32,7 +34,14 @@ fn blocks(text: &str, language: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn every_policy_in_the_docs_loads() {
-    for (name, least) in [("reference/policy.md", 4), ("concepts/algorithms.md", 4), ("../README.md", 1)] {
+    let pages = [
+        ("reference/policy.md", 4),
+        ("concepts/algorithms.md", 4),
+        ("concepts/choosing.md", 8),
+        ("reference/lints.md", 9),
+        ("../README.md", 1),
+    ];
+    for (name, least) in pages {
         let blocks = blocks(&page(name), "yaml");
         assert!(blocks.len() >= least, "{name} has {} snippets", blocks.len());
         for (line, block) in blocks {
@@ -66,11 +75,11 @@ fn every_field_and_bound_is_on_the_reference_page() {
     }
     let bounds = [MAX_LIMITS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
     for bound in bounds {
-        assert!(page.contains(&grouped(bound)), "{bound} is not named");
+        assert!(page.contains(&grouped(u128::try_from(bound).unwrap())), "{bound} is not named");
     }
 }
 
-fn grouped(number: usize) -> String {
+fn grouped(number: u128) -> String {
     let digits = number.to_string();
     let groups: Vec<_> =
         digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).unwrap()).collect();
@@ -119,9 +128,73 @@ fn the_worst_cases_on_the_algorithms_page_are_what_happens() {
     ];
     let page = page("concepts/algorithms.md");
     for (name, rule) in rules {
-        let passes = passes(&rule.unwrap());
+        let rule = rule.unwrap();
+        let passes = passes(&rule);
         let [second, minute, hour] = [1_000, 60_000, 3_600_000].map(|length| most_within(&passes, length));
+        for (length, most) in [(1_000, second), (60_000, minute), (3_600_000, hour)] {
+            let law = rule.most_within(Duration::from_millis(length));
+            let most = u128::try_from(most).unwrap();
+            assert!(most <= law, "{name}: {most} in {length} ms, and the law says {law}");
+            assert!(
+                law <= most + most / 50 + 1,
+                "{name}: the law says {law} in {length} ms, and {most} is the most"
+            );
+        }
         let row = format!("| {name} | {second} | {minute} | {hour} |");
         assert!(page.contains(&row), "expected the row\n{row}");
     }
+}
+
+fn usual(need: &Need) -> String {
+    let (limit, per) = need.usual;
+    need.limits(&Wish { limit, per, key: &["user".to_owned()], regions: 3 })
+}
+
+/// A snippet that one begins with is a policy, is of the algorithm that is named, and has no finding.
+#[test]
+fn what_a_need_is_met_with_is_a_policy_without_findings() {
+    for need in NEEDS {
+        let text = format!("version: 1\nlimits:\n{}", usual(need));
+        let checked = lint::check(&text).unwrap_or_else(|error| panic!("{}:\n{error}", need.name));
+        assert!(checked.findings.is_empty(), "{}: {:#?}", need.name, checked.findings);
+        let (algorithm, _) = checked.policy.limits()[0].grant.shape();
+        assert_eq!(algorithm, need.algorithm, "{}", need.name);
+    }
+}
+
+/// The least that the first limit of a snippet lets pass at once, in its window, and in an hour or day.
+fn worst_case(need: &Need) -> String {
+    let policy = Policy::parse(&format!("version: 1\nlimits:\n{}", usual(need))).unwrap();
+    let sluicegate_core::policy::Grant::Bounded(rule) = &policy.limits()[0].grant else {
+        panic!("unlimited")
+    };
+    let per = rule.window();
+    let most = [Duration::from_micros(1), per, per * 24].map(|length| grouped(rule.most_within(length)));
+    let [at_once, window, many] = most;
+    format!("At most {at_once} at once, {window} in any {}, {many} in 24 times that.", need.usual.1)
+}
+
+/// `docs/concepts/choosing.md` is written from the table of needs. `SLUICEGATE_BLESS=1` writes it anew.
+#[test]
+fn the_page_on_choosing_is_up_to_date() {
+    let mut text = "# From a requirement to a limit\n\nGenerated from the program. `sluicegate policy choose --need NEED --limit N --per TIME` answers the same with your numbers. What
+each algorithm does is told in [Which algorithm?](algorithms.md), its laws in [The laws](laws.md).\n\n| need | |\n|---|---|\n"
+        .to_owned();
+    for need in NEEDS {
+        writeln!(text, "| [`{0}`](#{0}) | {1} |", need.name, need.wanted).unwrap();
+    }
+    for need in NEEDS {
+        let (worst, limits) = (worst_case(need), usual(need));
+        let Need { name, wanted, algorithm, why, beware, .. } = need;
+        writeln!(
+            text,
+            "\n## {name}\n\n{wanted}\n\nTake `{algorithm}`. {why} {beware} {worst}\n\n```yaml\n{limits}```"
+        )
+        .unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/concepts/choosing.md");
+    if std::env::var_os("SLUICEGATE_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&path).unwrap_or_default(), text, "run with SLUICEGATE_BLESS=1");
 }

@@ -284,6 +284,34 @@ impl Rule {
         }
     }
 
+    /// The most that passes within any half-open interval of this length: the algorithm's law as a number. Of a queue it is
+    /// what is released.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use sluicegate_core::{Align, Rule};
+    /// let minute = Duration::from_secs(60);
+    /// let fixed = Rule::fixed_window(100, minute, Align::Epoch)?;
+    /// assert_eq!(fixed.most_within(Duration::from_secs(1)), 200);
+    /// assert_eq!(Rule::sliding_log(100, minute)?.most_within(minute), 100);
+    /// # Ok::<(), sluicegate_core::RuleError>(())
+    /// ```
+    pub fn most_within(&self, length: Duration) -> u128 {
+        let (amount, window_us) = (u128::from(self.amount), self.window.as_micros());
+        let length_us = length.as_micros();
+        let inflow = |length_us: u128| amount * length_us / window_us;
+        let windows = length_us.div_ceil(window_us);
+        match self.algorithm {
+            Algorithm::FixedWindow => amount * (windows + 1),
+            Algorithm::SlidingLog => amount * windows,
+            Algorithm::SlidingCounter => amount + inflow(length_us),
+            Algorithm::TokenBucket | Algorithm::Gcra => u128::from(self.max_cost()) + inflow(length_us),
+            Algorithm::LeakyBucket => {
+                u128::from(amount > 0) + inflow(length_us + u128::from(self.tick.as_micros()))
+            }
+        }
+    }
+
     /// The longest time from a charge to a key that is as if never used.
     pub fn horizon(&self) -> Duration {
         let ticks = match &self.machine {

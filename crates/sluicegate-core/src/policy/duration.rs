@@ -4,19 +4,24 @@ use std::time::Duration;
 
 /// A text that is no length of time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum DurationError {
+pub enum DurationError {
+    /// It is written in no way that is known.
     #[error("`{0}` is not a length of time")]
     Malformed(String),
+    /// It is a bare number.
     #[error("`{0}` has no unit")]
     NoUnit(String),
+    /// Months and years differ in length.
     #[error("`{0}` has no fixed length")]
     Calendar(String),
+    /// It does not fit 64 bits of milliseconds.
     #[error("`{0}` is too long")]
     TooLong(String),
 }
 
 impl DurationError {
-    pub(super) fn hint(&self) -> String {
+    /// What to write instead.
+    pub fn hint(&self) -> String {
         match self {
             Self::Malformed(text) => guess(text).map_or_else(
                 || "write a whole number and a unit: `250ms`, `10s`, `5m`, `1h`, `1d`, `2w`, or `PT1M`".to_owned(),

@@ -7,6 +7,7 @@ use crate::{
     rule::{Algorithm, Rule},
 };
 
+pub mod choose;
 mod duration;
 mod file;
 pub mod lint;

@@ -97,3 +97,34 @@ fn a_warning_is_told_and_ends_with_1_only_if_that_is_asked_for() {
     assert!(github.out.trim_end().contains("%0Ahint: take"), "{github:?}");
     assert_eq!(github.out.lines().count(), 1);
 }
+
+#[test]
+fn a_need_is_answered_with_an_algorithm_its_worst_case_and_a_snippet_that_loads() {
+    let chosen = run(&["policy", "choose", "--need", "exact", "--limit", "100", "--per", "1m"]);
+    assert_eq!(chosen.code, Some(0), "{chosen:?}");
+    assert!(chosen.out.starts_with("# sliding_log: "), "{chosen:?}");
+    assert!(
+        chosen.out.contains("# contract lets pass at most 100 at once, 100 in any 1m, 6,000 in any 1h\n"),
+        "{chosen:?}"
+    );
+    let folder = Folder::new("choose");
+    let path = format!("{}/p.yaml", folder.path());
+    fs::write(&path, &chosen.out).unwrap();
+    assert_eq!(run(&["policy", "check", "--strict", &path]).code, Some(0));
+
+    let all = run(&["policy", "choose"]);
+    assert!(all.out.lines().count() >= 8 && all.out.contains("billing"), "{all:?}");
+    let bursts =
+        run(&["policy", "choose", "--need", "bursts", "--limit", "50", "--per", "10s", "--key", "org,user"]);
+    assert!(bursts.out.contains("key: [org, user]") && bursts.out.contains("burst: 10\n"), "{bursts:?}");
+    for (arguments, message) in [
+        (["--need", "exact", "--limit", "5000"], "at most 1000"),
+        (["--need", "magic", "--limit", "1"], "magic"),
+        (["--need", "api", "--per", "month"], "has no fixed length"),
+        (["--need", "api", "--key", "a b"], "not a valid `attribute`"),
+    ] {
+        let refused = run(&[["policy", "choose"].as_slice(), arguments.as_slice()].concat());
+        assert_eq!(refused.code, Some(2), "{refused:?}");
+        assert!(refused.err.contains(message), "{refused:?}");
+    }
+}

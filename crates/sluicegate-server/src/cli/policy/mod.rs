@@ -7,6 +7,7 @@ use clap::Subcommand;
 use super::{DENIED, Failure, USAGE, sources};
 
 mod check;
+mod choose;
 mod import;
 
 /// The exit code of a check that found something, where that was asked for.
@@ -18,6 +19,8 @@ pub(super) enum Verb {
     /// Checks policy files: exit code 0 if all are sound, 2 if one is not. What is legal but probably not meant is a
     /// warning, and the exit code 1 with `--strict`.
     Check(check::Args),
+    /// From a requirement to an algorithm, with a snippet and its worst case in numbers.
+    Choose(choose::Args),
     /// Makes policy files of another product's configuration, and says line by line what they cannot express.
     #[command(subcommand)]
     Import(import::Product),
@@ -27,6 +30,7 @@ pub(super) enum Verb {
 pub(super) fn run(verb: &Verb) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Check(args) => Ok(check::run(args)),
+        Verb::Choose(args) => choose::run(args),
         Verb::Import(product) => import::run(product),
     }
 }
