@@ -13,6 +13,7 @@ pub mod checks;
 pub mod cluster;
 pub mod fixtures;
 mod hand_clock;
+pub mod load;
 pub mod model;
 pub mod ports;
 pub mod proxy;
@@ -22,6 +23,7 @@ pub mod sequence;
 
 pub use cluster::RedisCluster;
 pub use hand_clock::HandClock;
+pub use load::{Load, Told};
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
 pub use sentinel::Watched;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluicegate::{
     Merged,
-    core::{Ask, AskDecision, Decision, LimitId, Micros, Question, State, Subject},
+    core::{Ask, AskDecision, Decision, LimitId, Micros, Question, State, Subject, algorithm::GiveBack},
 };
 
 /// A state with the instant by which it has reset, as known when it was written.
@@ -54,6 +54,18 @@ impl Model {
     /// As [`sluicegate::Store::forget`].
     pub fn forget(&mut self, id: LimitId, subject: &Subject) -> bool {
         self.kept.remove(&(id, subject.clone())).is_some()
+    }
+
+    /// As `RedisStore::give_back`.
+    pub fn give_back(&mut self, ask: &Ask<'_>, back: GiveBack) {
+        if let Some(kept) = self.kept.get_mut(&(ask.id, ask.subject.clone())) {
+            kept.state = question(ask, Micros::default()).give_back(kept.state.clone(), back);
+        }
+    }
+
+    /// The tick under which the cost that an ask was just charged is counted.
+    pub fn charged_at(&self, ask: &Ask<'_>, now: Micros) -> u64 {
+        question(ask, now).charged_at(&self.state(ask).expect("a charged state"))
     }
 
     /// What is stored for one limit and subject.

@@ -52,6 +52,11 @@ impl World {
         Self::of_kinds(seed, name, clock, &[0, 1, 2, 3, 4, 5, 6, 7], 6)
     }
 
+    /// A world without leaky buckets, and with a clock that only goes forward.
+    pub fn without_queues(seed: u64, name: &str) -> Self {
+        Self::of_kinds(seed, name, Jumps::Forward, &[0, 1, 2, 3, 4, 5, 6], 6)
+    }
+
     /// A world of up to 15 fixed windows and buckets, for which each request asks in the same order.
     pub fn of_pairs_in_order(seed: u64, name: &str, clock: Jumps) -> Self {
         Self { shuffled: false, ..Self::of_kinds(seed, name, clock, &[0, 1, 2, 5, 6, 7], 15) }

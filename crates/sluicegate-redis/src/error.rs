@@ -78,6 +78,13 @@ impl RedisCause {
     }
 }
 
+impl RedisCause {
+    /// Whether the server was not heard at all.
+    fn is_of_the_way(&self) -> bool {
+        matches!(&self.0, Said::Redis(error) if error.is_io_error())
+    }
+}
+
 fn is_of_user(error: &RedisError) -> bool {
     error.kind() == ErrorKind::AuthenticationFailed
         || error.code().is_some_and(|code| ["WRONGPASS", "NOAUTH"].contains(&code))
@@ -132,9 +139,14 @@ impl Unreachable {
     }
 
     fn because(server: &str, said: Said) -> Self {
-        let lost = matches!(&said, Said::Redis(error) if error.is_io_error());
-        let verb = if lost { "reached" } else { "used" };
-        Self { what: format!("redis at `{server}` cannot be {verb}").into(), cause: RedisCause(said) }
+        let cause = RedisCause(said);
+        let verb = if cause.is_of_the_way() { "reached" } else { "used" };
+        Self { what: format!("redis at `{server}` cannot be {verb}").into(), cause }
+    }
+
+    /// Whether there is a server, though it cannot be used.
+    pub(crate) fn was_reached(&self) -> bool {
+        !self.cause.is_of_the_way()
     }
 }
 

@@ -29,6 +29,7 @@ mod record;
 pub mod script;
 mod sentinel;
 mod server;
+mod split;
 mod store;
 mod straight;
 mod topology;

@@ -2,7 +2,10 @@
 
 use sluicegate::core::{
     Ask, Micros, Rule, Tick,
-    algorithm::{Machine, bucket::Bucket},
+    algorithm::{
+        GiveBack, Machine,
+        bucket::{Bucket, Shape},
+    },
     rule::AnyMachine,
 };
 
@@ -40,6 +43,21 @@ pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
     };
     for number in numbers {
         packed.extend_from_slice(&number.to_le_bytes());
+    }
+}
+
+/// Appends what comes back of an ask's charge: `give_back.lua` says the layout.
+pub(crate) fn push_give_back(packed: &mut Vec<u8>, ask: &Ask<'_>, back: GiveBack) {
+    let unspent = back.unspent();
+    let (span, returned) = match ask.rule.machine() {
+        // Others may stand behind the place in the queue by now: nothing comes back.
+        AnyMachine::Bucket(machine) if matches!(machine.shape(), Shape::Queue { .. }) => return,
+        AnyMachine::Bucket(machine) => (machine.amount(), machine.added_by(unspent)),
+        _ => (ask.rule.window_ticks(), unspent),
+    };
+    packed.extend_from_slice(&Tag::of(ask.id, ask.rule).to_bytes());
+    for number in [back.charged_at, span, returned] {
+        packed.extend_from_slice(&to_double(number).to_le_bytes());
     }
 }
 

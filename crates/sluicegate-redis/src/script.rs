@@ -31,6 +31,8 @@ pub const TAKE: &str = concat!(include_str!("lua/take_head.lua"), take_body!());
 pub(crate) const TAKE_BODY: &str = take_body!();
 /// Moves states that are too far ahead back to now.
 pub const REBASE: &str = include_str!("lua/rebase.lua");
+/// Takes back parts of what was counted.
+pub const GIVE_BACK: &str = include_str!("lua/give_back.lua");
 /// Drops one state.
 pub const FORGET: &str = include_str!("lua/forget.lua");
 

@@ -43,7 +43,7 @@ impl Sentinels {
         for sentinel in &self.watchers {
             attempts.spawn(ask(sentinel.clone(), self.name.clone()));
         }
-        let (mut tried, mut failure) = (HashSet::new(), None);
+        let (mut tried, mut failure) = (HashSet::new(), None::<Unreachable>);
         while let Some(attempt) = attempts.join_next().await {
             match attempt {
                 Ok(Ok(Found::Master(live))) => return Ok(live),
@@ -52,7 +52,8 @@ impl Sentinels {
                         attempts.spawn(try_master(self.master.at(&host, port)));
                     }
                 }
-                Ok(Err(unreachable)) => failure = Some(unreachable),
+                // Of several reasons the one of a server that was reached tells the most.
+                Ok(Err(other)) => failure = Some(failure.filter(Unreachable::was_reached).unwrap_or(other)),
                 // An attempt that panicked found nothing.
                 Err(_) => {}
             }

@@ -6,7 +6,8 @@ use redis::{Cmd, Value};
 use sluicegate::{
     Clock, Counted, Merged, Store, StoreError,
     core::{
-        Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject, policy::MAX_APPLIED,
+        Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject, algorithm::GiveBack,
+        policy::MAX_APPLIED,
     },
 };
 
@@ -16,7 +17,7 @@ use crate::{
     connection::Call,
     error::unreadable,
     key::record_key,
-    packed::{ASK_LEN, NOW_LEN, push_ask, push_now},
+    packed::{ASK_LEN, NOW_LEN, push_ask, push_give_back, push_now},
     record::{Malformed, Record},
     script::{self, Script},
     straight::{Pair, Straight},
@@ -29,19 +30,20 @@ pub const MAX_ASKS: usize = MAX_APPLIED;
 const DENIED: u8 = 0;
 const SKEW: [u8; 1] = [255];
 
-/// Keeps all state on one Redis server. Cheap to clone; clones share the connection.
+/// Keeps all state on Redis. Cheap to clone; clones share the connections.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
-    servers: Arc<Topology>,
-    scripts: Arc<Scripts>,
+    pub(crate) servers: Arc<Topology>,
+    pub(crate) scripts: Arc<Scripts>,
     clock: Option<RedisClock>,
 }
 
 #[derive(Debug)]
-struct Scripts {
+pub(crate) struct Scripts {
     take: Arc<Script>,
     straight: Straight,
     rebase: Script,
+    pub(crate) give_back: Script,
     forget: Script,
 }
 
@@ -56,10 +58,19 @@ impl Scripts {
 }
 
 /// The asks of one subject: one record, one key.
-struct Group {
+pub(crate) struct Group {
     key: String,
     /// Which asks, as indices into the request's.
     asks: Vec<usize>,
+}
+
+/// What was decided on asks of one slot.
+pub(crate) struct Taken {
+    pub(crate) admitted: bool,
+    /// The time that it was decided at.
+    now: Micros,
+    groups: Vec<Group>,
+    records: Vec<Vec<u8>>,
 }
 
 /// What the script answered.
@@ -79,6 +90,7 @@ impl RedisStore {
             take: Arc::new(Script::new(script::TAKE)),
             straight: Straight::default(),
             rebase: Script::new(script::REBASE),
+            give_back: Script::new(script::GIVE_BACK),
             forget: Script::new(script::FORGET),
         };
         Ok(Self { servers: Arc::new(Topology::of(config)?), scripts: Arc::new(scripts), clock: None })
@@ -118,6 +130,20 @@ impl RedisStore {
         state.map_err(StoreError::with_nothing_counted)
     }
 
+    /// Takes back a part of an earlier charge of one ask, as [`Question::give_back`] does. Not idempotent: after an error
+    /// that does not say that nothing was counted it may have been done.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the server does not do it.
+    pub async fn give_back(&self, ask: &Ask<'_>, back: GiveBack) -> Result<(), StoreError> {
+        let groups = groups(std::slice::from_ref(ask))?;
+        let mut part = Vec::new();
+        push_give_back(&mut part, ask, back);
+        let call = give_back_call(&self.scripts.give_back, &groups, &[part]);
+        self.servers.run(self.slot(&groups), Call::of_script(&self.scripts.give_back, &call)).await?;
+        Ok(())
+    }
+
     /// The call that a `take` of these asks makes, for measurements. The asks are of different limits or subjects.
     ///
     /// # Errors
@@ -146,18 +172,34 @@ impl RedisStore {
         groups.first().map_or(Slot::FIRST, |group| self.servers.slot(&group.key))
     }
 
-    async fn decide(&self, asks: &[Ask<'_>], mut now: Micros) -> Result<Decision, StoreError> {
+    async fn decide(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let groups = groups(asks)?;
+        if self.is_split(&groups) {
+            return Box::pin(self.take_in_turn(asks, now)).await;
+        }
+        self.take_together(groups, asks, now).await?.decision(asks)
+    }
+
+    /// Whether the groups are in several slots.
+    fn is_split(&self, groups: &[Group]) -> bool {
+        let first = self.slot(groups);
+        groups.iter().skip(1).any(|group| self.servers.slot(&group.key) != first)
+    }
+
+    /// Decides on asks of one slot, in one step.
+    pub(crate) async fn take_together(
+        &self,
+        groups: Vec<Group>,
+        asks: &[Ask<'_>],
+        mut now: Micros,
+    ) -> Result<Taken, StoreError> {
         let take = self.scripts.take(&groups, asks);
         for retried in [false, true] {
             let call = call(&take, &groups, asks, now);
             let reply = self.servers.run(self.slot(&groups), Call::of_script(&take, &call)).await?;
             match verdict(reply, groups.len())? {
-                Verdict::Admitted(records) => return decision(&groups, asks, now, &records, true),
-                Verdict::Denied(records) => {
-                    return decision(&groups, asks, now, &records, false)
-                        .map_err(StoreError::with_nothing_counted);
-                }
+                Verdict::Admitted(records) => return Ok(Taken { admitted: true, now, groups, records }),
+                Verdict::Denied(records) => return Ok(Taken { admitted: false, now, groups, records }),
                 Verdict::Skew if retried => break,
                 // What was counted stays as much as it was, only its time is moved.
                 Verdict::Skew => {
@@ -167,6 +209,13 @@ impl RedisStore {
             }
         }
         Err(StoreError::new("another clock keeps setting the stored state ahead", Counted::Nothing))
+    }
+
+    /// Looks at asks of one slot.
+    pub(crate) async fn look(&self, asks: &[Ask<'_>], now: Micros) -> Result<Taken, StoreError> {
+        let groups = groups(asks)?;
+        let records = self.records(&groups).await.map_err(StoreError::with_nothing_counted)?;
+        Ok(Taken { admitted: false, now, groups, records })
     }
 
     /// Moves what is too far ahead back to now, if the clock, asked again, stands by it. Answers the time that holds.
@@ -202,11 +251,13 @@ impl Store for RedisStore {
             return Ok(Decision::of(Vec::new()));
         }
         let merged = Merged::of(asks);
-        let groups = groups(merged.asks())?;
-        let reply = self.records(&groups).await;
-        let peeked = reply.and_then(|records| decision(&groups, merged.asks(), now, &records, false));
-        let peeked = peeked.map_err(StoreError::with_nothing_counted)?;
-        Ok(Decision::of(merged.spread(&peeked.asks)))
+        let asks = merged.asks();
+        let peeked = if self.is_split(&groups(asks)?) {
+            Box::pin(self.look_in_turn(asks, now)).await?
+        } else {
+            self.look(asks, now).await?.decision(asks)?.asks
+        };
+        Ok(Decision::of(merged.spread(&peeked)))
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
@@ -219,7 +270,7 @@ impl Store for RedisStore {
 }
 
 /// The asks by subject, in the order in which subjects come first.
-fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
+pub(crate) fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
     if asks.len() > MAX_ASKS {
         return Err(StoreError::new(format!("a request has at most {MAX_ASKS} asks"), Counted::Nothing));
     }
@@ -273,29 +324,76 @@ fn verdict(reply: Value, groups: usize) -> Result<Verdict, StoreError> {
     Ok(if denied { Verdict::Denied(records) } else { Verdict::Admitted(records) })
 }
 
-/// The numbers. The records hold what was counted exactly if `admitted`.
-fn decision(
-    groups: &[Group],
-    asks: &[Ask<'_>],
-    now: Micros,
-    records: &[Vec<u8>],
-    admitted: bool,
-) -> Result<Decision, StoreError> {
-    let mut answers = vec![AskDecision::UNLIMITED; asks.len()];
-    for (group, record) in groups.iter().zip(records) {
-        let record = Record::new(record);
-        for at in &group.asks {
-            let (Some(ask), Some(answer)) = (asks.get(*at), answers.get_mut(*at)) else { continue };
-            let question =
-                Question { rule: ask.rule, key: ask.subject.as_str().as_bytes(), cost: ask.cost, now };
-            let stored = record.state(ask.id, ask.rule).map_err(malformed)?;
+impl Taken {
+    /// The numbers. The records hold what was counted exactly if the asks were admitted.
+    pub(crate) fn decision(&self, asks: &[Ask<'_>]) -> Result<Decision, StoreError> {
+        let mut answers = vec![AskDecision::UNLIMITED; asks.len()];
+        for (index, ask, record) in self.each(asks) {
+            let Some(answer) = answers.get_mut(index) else { continue };
+            let question = self.question(ask);
+            let stored = record.state(ask.id, ask.rule).map_err(|cause| self.malformed(cause))?;
             *answer = match stored {
-                Some(charged) if admitted && ask.cost > 0 => question.report(&charged, true),
+                Some(charged) if self.admitted && ask.cost > 0 => question.report(&charged, true),
                 stored => question.report(&rolled(&question, stored), false),
             };
         }
+        Ok(Decision { allowed: self.admitted, asks: answers })
     }
-    Ok(Decision { allowed: admitted, asks: answers })
+
+    /// The call that takes back everything that was counted.
+    pub(crate) fn undo(&self, asks: &[Ask<'_>], script: &Script) -> Result<Cmd, StoreError> {
+        let mut parts = vec![Vec::new(); asks.len()];
+        for (index, ask, record) in self.each(asks).filter(|(_, ask, _)| ask.cost > 0) {
+            let stored = record.state(ask.id, ask.rule).map_err(|cause| self.malformed(cause))?;
+            if let (Some(charged), Some(part)) = (stored, parts.get_mut(index)) {
+                let charged_at = self.question(ask).charged_at(&charged);
+                push_give_back(part, ask, GiveBack { charged_at, held: ask.cost, actual: 0 });
+            }
+        }
+        Ok(give_back_call(script, &self.groups, &parts))
+    }
+
+    /// The same after everything was given back, as the script answered.
+    pub(crate) fn undone(self, reply: Value) -> Result<Self, StoreError> {
+        let records = list(reply)?;
+        if records.len() != self.groups.len() {
+            return Err(unreadable());
+        }
+        Ok(Self { admitted: false, records, ..self })
+    }
+
+    /// The asks with their places in the request and the records that they count in.
+    fn each<'t, 'a>(&'t self, asks: &'t [Ask<'a>]) -> impl Iterator<Item = (usize, &'t Ask<'a>, Record<'t>)> {
+        self.groups.iter().zip(&self.records).flat_map(move |(group, record)| {
+            let of_group = group.asks.iter().filter_map(|at| Some((*at, asks.get(*at)?)));
+            of_group.map(|(at, ask)| (at, ask, Record::new(record)))
+        })
+    }
+
+    fn question<'q>(&self, ask: &'q Ask<'_>) -> Question<'q> {
+        Question { rule: ask.rule, key: ask.subject.as_str().as_bytes(), cost: ask.cost, now: self.now }
+    }
+
+    /// A record that cannot be read. Only an admission counted.
+    fn malformed(&self, cause: Malformed) -> StoreError {
+        let error = malformed(cause);
+        if self.admitted { error } else { error.with_nothing_counted() }
+    }
+}
+
+/// The call that gives back the packed parts of each ask.
+fn give_back_call(script: &Script, groups: &[Group], parts: &[Vec<u8>]) -> Cmd {
+    let keys: usize = groups.iter().map(|group| group.key.len()).sum();
+    let mut call = script.call(groups.len(), groups.len(), keys + parts.iter().map(Vec::len).sum::<usize>());
+    for group in groups {
+        call.arg(group.key.as_str());
+    }
+    for group in groups {
+        let of_group: Vec<&[u8]> =
+            group.asks.iter().filter_map(|at| parts.get(*at).map(Vec::as_slice)).collect();
+        call.arg(of_group.concat());
+    }
+    call
 }
 
 /// The stored state as of now. State too far ahead is looked at as if it had been moved back; only `take` moves it.

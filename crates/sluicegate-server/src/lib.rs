@@ -2,7 +2,6 @@
 
 mod causes;
 pub mod cli;
-pub mod client;
 mod costs;
 pub mod domains;
 pub mod http;

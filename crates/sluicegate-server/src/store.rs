@@ -9,7 +9,7 @@ use sluicegate::{
 };
 use sluicegate_redis::{ConfigError, RedisClock, RedisConfig, RedisStore};
 
-/// Where counts are kept, as written: `memory`, or the URL of a Redis server.
+/// Where counts are kept, as written: `memory`, or the URL of Redis.
 ///
 /// ```
 /// use sluicegate_server::store::StoreUrl;
@@ -24,7 +24,7 @@ pub enum StoreUrl {
     /// In this process.
     #[default]
     Memory,
-    /// On a Redis server: TCP, TLS or a unix socket. Displayed without its password.
+    /// On Redis: one server, the master of a group, or a cluster. Displayed without its password.
     Redis(Box<RedisConfig>),
 }
 
@@ -32,7 +32,10 @@ pub enum StoreUrl {
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownStore {
     /// No kind of store is written like that.
-    #[error("this is no store; known are `memory`, `redis://…`, `rediss://…` and `unix://…`")]
+    #[error(
+        "this is no store; known are `memory`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…` and \
+         `redis+cluster://…`"
+    )]
     Scheme,
     /// A Redis whose address cannot be read.
     #[error(transparent)]
@@ -40,7 +43,16 @@ pub enum UnknownStore {
 }
 
 /// How the URL of a Redis server begins.
-const REDIS_SCHEMES: [&str; 4] = ["redis://", "rediss://", "unix://", "redis+unix://"];
+const REDIS_SCHEMES: [&str; 8] = [
+    "redis://",
+    "rediss://",
+    "unix://",
+    "redis+unix://",
+    "redis+sentinel://",
+    "rediss+sentinel://",
+    "redis+cluster://",
+    "rediss+cluster://",
+];
 
 impl FromStr for StoreUrl {
     type Err = UnknownStore;

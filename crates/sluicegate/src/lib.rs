@@ -5,7 +5,6 @@ pub mod clock;
 pub mod embedded;
 mod limiter;
 mod store;
-pub mod testing;
 
 pub use asks::Merged;
 pub use clock::{Clock, CoarseClock, SystemClock};

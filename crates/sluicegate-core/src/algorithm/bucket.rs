@@ -51,6 +51,11 @@ impl Bucket {
         self.amount
     }
 
+    /// What the level is measured against.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// The highest level that an ask of `cost` may find.
     pub fn room(&self, cost: u64) -> u64 {
         match self.shape {

@@ -27,8 +27,9 @@
           local ends, paid = #entries, 0
           if expired < number then
             local newest, newest_paid = unpack('<dI2', entries, ends - 9)
-            -- Equal times are one entry; an ask from a clock behind counts with the newest.
-            if newest >= now then
+            -- Equal times are one entry; an ask from a clock behind counts with the newest. A newest entry that was
+            -- given back whole gives its place to the next.
+            if newest >= now or newest_paid == 0 then
               ends, paid = ends - 10, newest_paid
               number = number - 1
             end

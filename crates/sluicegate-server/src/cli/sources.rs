@@ -43,8 +43,9 @@ pub(super) struct Opened {
 /// Flags that say where counts are kept.
 #[derive(Debug, clap::Args)]
 pub(super) struct StoreArgs {
-    /// Where counts are kept: `memory`, `redis://[user:password@]host[:port][/database]`, `rediss://…` for TLS, or
-    /// `unix:///path`.
+    /// Where counts are kept: `memory`, `redis://[user:password@]host[:port][/database]`, `unix:///path`,
+    /// `redis+sentinel://[user:password@]host[:port][,host…]/master[/database]`, or
+    /// `redis+cluster://[user:password@]host[:port][,host…]`; `rediss` instead of `redis` for TLS.
     #[arg(
         long,
         env = "SLUICEGATE_STORE",

@@ -7,4 +7,3 @@ mod policy;
 mod race;
 mod redis;
 mod support;
-mod verify;

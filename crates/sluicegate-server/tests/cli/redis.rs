@@ -94,7 +94,8 @@ fn a_redis_that_does_not_answer_is_exit_code_3_and_no_password_is_told() {
     let race = run(&["race", "--store", "redis://limiter:s3cret@127.0.0.1:1"]);
     assert_eq!(race.code, Some(3), "{race:?}");
     assert!(!race.err.contains("s3cret"), "{race:?}");
-    for wrong in ["redis://a:s3cret@host:notaport", "redis+cluster://a:s3cret@host", "http://a:s3cret@host"] {
+    for wrong in ["redis://a:s3cret@host:notaport", "redis+cluster://a:s3cret@host/3", "http://a:s3cret@host"]
+    {
         let run = run(&["take", "--store", wrong]);
         assert_eq!(run.code, Some(2), "{run:?}");
     }

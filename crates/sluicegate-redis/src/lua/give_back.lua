@@ -1,0 +1,69 @@
+-- give_back: takes back parts of what earlier takes counted: of the window, entry or level that was charged, and of
+-- nothing else. Twin of `give_back` in fixed_window.rs, sliding_log.rs, sliding_counter.rs and bucket.rs.
+--
+-- KEYS[i]  the record of one subject.
+-- ARGV[i]  what comes back to it: one part of 29 bytes after another, '<I5ddd': tag, the tick of the charge, the window
+--          (of a bucket: what drains per tick), and what comes back (of a bucket: in its units).
+-- Reply    the records as they now are, in a list. A charge that cannot be placed any more gives nothing back. An error
+--          comes before the first write: 'MALFORMED' for a record that no script of ours wrote.
+--
+-- A record keeps its time to live: what is given back resets no later than before.
+--
+-- Loops end as in take: 128 parts, the limits of one subject, 1,000 entries of a log.
+local call, unpack, pack, sub = redis.call, struct.unpack, struct.pack, string.sub
+local records, changed = {}, {}
+for i = 1, #KEYS do
+  local record, parts, written = call('GET', KEYS[i]) or '', ARGV[i], {}
+  local from, size = 1, #record
+  while from <= size do
+    local found, resets, first, second = unpack('<I5I5dd', record, from)
+    local machine = found % 256
+    local ends = from + (machine == 2 and 26 + 10 * second or machine == 3 and 34 or 26)
+    if machine < 1 or machine > 4 or not (ends >= from + 26 and ends <= size + 1) then
+      return redis.error_reply('MALFORMED the record is not one of this store')
+    end
+    local entry = sub(record, from, ends - 1)
+    for at = 1, #parts, 29 do
+      local tag, charged_at, span, returned = unpack('<I5ddd', parts, at)
+      if tag == found then
+        changed[i] = true
+        local more = sub(entry, 27)
+        if machine == 2 then
+          local items, number = {}, second
+          for item = 1, number do
+            local time, cost = unpack('<dI2', entry, 17 + 10 * item)
+            if time == charged_at then
+              local back = returned < cost and returned or cost
+              cost = cost - back
+              first = first > back and first - back or 0
+            end
+            -- The newest stays at cost 0: the log's time does not run backwards.
+            if cost > 0 or item == number then
+              items[#items + 1] = pack('<dI2', time, cost)
+            end
+          end
+          second, more = #items, table.concat(items)
+        elseif machine == 4 then
+          if first >= charged_at then
+            -- What may have drained since is gone. Inexact only where it is far above what was charged.
+            local back = returned - span * (first - charged_at)
+            if back > 0 then second = second > back and second - back or 0 end
+          end
+        elseif charged_at >= first and charged_at < first + span then
+          second = second > returned and second - returned or 0
+        elseif machine == 3 and charged_at < first and first - charged_at <= span then
+          local previous = unpack('<d', more)
+          more = pack('<d', previous > returned and previous - returned or 0)
+        end
+        entry = pack('<I5I5dd', tag, resets, first, second) .. more
+      end
+    end
+    written[#written + 1] = entry
+    from = ends
+  end
+  records[i] = table.concat(written)
+end
+for i = 1, #KEYS do
+  if changed[i] then call('SET', KEYS[i], records[i], 'KEEPTTL') end
+end
+return records

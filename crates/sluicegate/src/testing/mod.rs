@@ -1,3 +1,0 @@
-//! The testing kit: what judges a limiter from outside, ours or any other.
-
-pub mod history;
