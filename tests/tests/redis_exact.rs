@@ -11,6 +11,7 @@ use std::{
 use sluicegate::{
     Store,
     core::{Align, Ask, LimitId, Micros, Rule, Subject},
+    testing::history::{Limits, Outcome, Record, Recorder, Verdict},
 };
 use sluicegate_tests::{
     RedisServer,
@@ -42,18 +43,39 @@ fn rules(amount: u64) -> Vec<Rule> {
     ]
 }
 
+/// What was told of a call on the limit of a test, all of which ask at noon.
+fn record(user: &str, cost: u64, allowed: bool) -> Record {
+    Record {
+        limit: "limit".into(),
+        key: subject(user).as_str().into(),
+        cost,
+        start: NOON,
+        end: NOON,
+        outcome: if allowed { Outcome::Allowed } else { Outcome::Denied },
+        ..Record::default()
+    }
+}
+
+/// Not one too many, and no denial where there was room.
+fn assert_exact(recorder: &Recorder, rule: &Rule) {
+    let report = recorder.check(&Limits::of([("limit", rule.clone())]));
+    assert!(report.verdict() == Verdict::Proven && report.holds(), "{rule:?}\n{report}");
+}
+
 /// Takes each cost of `costs` at once, over two connections, and answers which were admitted.
 async fn admitted(
     server: &RedisServer,
     rule: &Rule,
     user: &'static str,
     costs: Vec<u64>,
+    recorder: &Recorder,
 ) -> Vec<(u64, bool)> {
     let stores = [server.store(), server.store()];
     let taken = costs.into_iter().enumerate().map(|(call, cost)| {
-        let (store, rule) = (stores[call % 2].clone(), rule.clone());
+        let (store, rule, recorder) = (stores[call % 2].clone(), rule.clone(), recorder.clone());
         tokio::spawn(async move {
             let decision = store.take(&[ask(&rule, user, cost)], NOON).await.unwrap();
+            recorder.record(record(user, cost, decision.allowed));
             (cost, decision.allowed)
         })
     });
@@ -70,15 +92,18 @@ async fn just_what_is_left_passes_however_many_ask_at_once() {
     let server = RedisServer::start();
     let store = server.store();
     for rule in rules(1_000) {
+        let recorder = Recorder::default();
         for (used, at_once, user) in [(990, 200, "ten-left"), (998, 50, "two-left")] {
             let first = store.take(&[ask(&rule, user, used)], NOON).await.unwrap();
             assert!(first.allowed, "{rule:?}");
-            let answers = admitted(&server, &rule, user, vec![1; at_once]).await;
+            recorder.record(record(user, used, true));
+            let answers = admitted(&server, &rule, user, vec![1; at_once], &recorder).await;
             let passed = answers.iter().filter(|(_, allowed)| *allowed).count();
             assert_eq!(u64::try_from(passed).unwrap(), 1_000 - used, "{rule:?}");
             let left = store.peek(&[ask(&rule, user, 1)], NOON).await.unwrap().asks[0].remaining;
             assert_eq!(left, Some(0), "{rule:?}");
         }
+        assert_exact(&recorder, &rule);
     }
 }
 
@@ -89,12 +114,14 @@ async fn mixed_costs_fill_the_limit_and_never_exceed_it() {
     let store = server.store();
     for rule in rules(500) {
         let costs = (0..200).map(|call| 1 + call * 7 % 23).collect();
-        let answers = admitted(&server, &rule, "mixed", costs).await;
+        let recorder = Recorder::default();
+        let answers = admitted(&server, &rule, "mixed", costs, &recorder).await;
         let used: u64 = answers.iter().filter(|(_, allowed)| *allowed).map(|(cost, _)| cost).sum();
         let left = store.peek(&[ask(&rule, "mixed", 1)], NOON).await.unwrap().asks[0].remaining.unwrap();
         assert_eq!(used + left, 500, "{rule:?}");
         let least_denied = answers.iter().filter(|(_, allowed)| !*allowed).map(|(cost, _)| *cost).min();
         assert!(least_denied.unwrap() > left, "{rule:?}");
+        assert_exact(&recorder, &rule);
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod causes;
 pub mod cli;
+pub mod client;
 mod costs;
 pub mod domains;
 pub mod http;

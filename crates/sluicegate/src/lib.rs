@@ -5,6 +5,7 @@ pub mod clock;
 pub mod embedded;
 mod limiter;
 mod store;
+pub mod testing;
 
 pub use asks::Merged;
 pub use clock::{Clock, CoarseClock, SystemClock};

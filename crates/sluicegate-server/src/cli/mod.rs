@@ -15,6 +15,7 @@ mod policy;
 mod race;
 mod serve;
 mod sources;
+mod verify;
 
 /// Rate limits as one atomic decision.
 #[derive(Debug, Parser)]
@@ -39,6 +40,8 @@ enum Verb {
     Policy(policy::Verb),
     /// Fires bursts at a limiter that is nearly full, and counts what gets through. Exit code 1 if it was too much.
     Race(race::Args),
+    /// Proves or refutes from a history of calls that limits kept their laws. Exit code 1 refuted, 4 denied falsely.
+    Verify(verify::Args),
     /// Prints the completions of a shell.
     Completions(generate::Completions),
     /// Writes the manual pages.
@@ -55,6 +58,7 @@ impl Cli {
             Verb::Peek(args) => decide::run(sluicegate::Verb::Peek, args),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
+            Verb::Verify(args) => verify::run(&args),
             Verb::Completions(args) => Ok(generate::completions(&args)),
             Verb::Manual(args) => generate::manual(&args),
         };

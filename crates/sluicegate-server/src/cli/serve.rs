@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::OptionFuture};
+use hyper::header::HeaderName;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -20,7 +21,8 @@ use super::{
 };
 use crate::{
     causes::with_causes,
-    http::{self, Door, DoorConfig, Families, HeaderStyle, Reset},
+    client::{ClientRule, Proxies},
+    http::{self, Declared, Door, DoorConfig, Families, ForwardAuth, HeaderStyle, Reset},
     resp,
 };
 
@@ -47,6 +49,8 @@ pub(super) struct Args {
         requires = "resp"
     )]
     resp_password: Option<Unread>,
+    #[command(flatten)]
+    forward_auth: ForwardAuthArgs,
     /// The most connections that each door holds at once; further ones wait in the listen queue.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
     max_connections: u32,
@@ -59,6 +63,39 @@ pub(super) struct Args {
     /// What `X-RateLimit-Reset` counts: seconds since the epoch, or from now.
     #[arg(long, env = "SLUICEGATE_RESET", default_value = "epoch")]
     reset: Reset,
+}
+
+/// Flags that say how requests of proxies are read.
+#[derive(Debug, clap::Args)]
+struct ForwardAuthArgs {
+    /// The attributes of requests at `/forward-auth/DOMAIN`, each with where it comes from: `client` (the client's
+    /// address), `method`, `path` (what stands below the domain), `header:NAME`, or `path:NAME` (the path of a URI in a
+    /// header).
+    #[arg(
+        long,
+        env = "SLUICEGATE_FORWARD_AUTH",
+        value_name = "NAME=SOURCE,…",
+        default_value = "ip=client,method=header:x-forwarded-method,host=header:x-forwarded-host,endpoint=path:x-forwarded-uri"
+    )]
+    forward_auth: Declared,
+    /// The proxies whose word on the client's address is taken: addresses and networks.
+    #[arg(
+        long,
+        env = "SLUICEGATE_TRUSTED_PROXIES",
+        value_name = "NETWORK,…",
+        default_value = "127.0.0.0/8,::1"
+    )]
+    trusted_proxies: Proxies,
+    /// The header in which they tell it: a list as in `x-forwarded-for`, or `forwarded` (RFC 7239).
+    #[arg(long, env = "SLUICEGATE_CLIENT_HEADER", value_name = "NAME", default_value = "x-forwarded-for")]
+    client_header: HeaderName,
+}
+
+impl ForwardAuthArgs {
+    fn read(self) -> ForwardAuth {
+        let client = ClientRule { trusted: self.trusted_proxies, header: self.client_header };
+        ForwardAuth { attributes: self.forward_auth, client }
+    }
 }
 
 /// Serves until SIGTERM or SIGINT; requests in flight are answered before the process ends.
@@ -83,7 +120,9 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
 
     let (max_connections, drain) = (args.max_connections, Duration::from_millis(args.drain_ms.into()));
     let write_timeout = http::Config::WRITE_TIMEOUT;
-    let door = Door::new(domains.clone(), DoorConfig { headers: style, ..DoorConfig::default() });
+    let forward_auth = args.forward_auth.read();
+    let config = DoorConfig { headers: style, forward_auth, ..DoorConfig::default() };
+    let door = Door::new(domains.clone(), config);
     let config = http::Config { max_connections, drain, write_timeout };
     let http = http::serve(http, Arc::new(door), config, stop.clone());
     let resp = resp.map(|listener| {

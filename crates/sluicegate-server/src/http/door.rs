@@ -1,6 +1,7 @@
 //! The door: which path is answered how.
 
 use std::{
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,11 +11,15 @@ use std::{
 
 use futures_util::future::join_all;
 use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming, http::request::Parts};
-use sluicegate::{Clock, Store, Verb, core::policy::AskError};
+use sluicegate::{
+    Clock, Store, Verb,
+    core::{Costs, policy::AskError},
+};
 
 use super::{
     answer::{Answer, JSON, PROBLEM_JSON, answer},
     body, decision,
+    forward_auth::{self, ForwardAuth},
     headers::{self, HeaderStyle},
     problem::{Problem, shortened},
     request::{Ask, Batch},
@@ -29,17 +34,20 @@ const MAX_BATCH_LEN: usize = 1024 * 1024;
 const USUAL_BODY_LEN: usize = 512;
 
 /// What an operator chooses about answers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DoorConfig {
     /// Which headers a decision is told in.
     pub headers: HeaderStyle,
     /// How long a client may take to send a body; then it is answered 408.
     pub body_timeout: Duration,
+    /// How requests of proxies are read.
+    pub forward_auth: ForwardAuth,
 }
 
 impl Default for DoorConfig {
     fn default() -> Self {
-        Self { headers: HeaderStyle::default(), body_timeout: Duration::from_secs(30) }
+        let body_timeout = Duration::from_secs(30);
+        Self { headers: HeaderStyle::default(), body_timeout, forward_auth: ForwardAuth::default() }
     }
 }
 
@@ -47,6 +55,7 @@ impl Default for DoorConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Decide(Decide),
+    Forward,
     Read(Page),
 }
 
@@ -73,12 +82,13 @@ impl Target {
             "/livez" => Self::Read(Page::Livez),
             "/readyz" => Self::Read(Page::Readyz),
             "/openapi.json" => Self::Read(Page::OpenApi),
+            path if path.starts_with(forward_auth::PREFIX) => Self::Forward,
             _ => return Err(Problem::not_found()),
         };
         match (target, &head.method) {
             (Self::Decide(_), &Method::POST) => body::check_media_type(&head.headers).map(|()| target),
             (Self::Decide(_), _) => Err(Problem::wrong_method("POST")),
-            (Self::Read(_), &Method::GET | &Method::HEAD) => Ok(target),
+            (Self::Forward, _) | (Self::Read(_), &Method::GET | &Method::HEAD) => Ok(target),
             (Self::Read(_), _) => Err(Problem::wrong_method("GET, HEAD")),
         }
     }
@@ -103,13 +113,17 @@ impl<S: Store, C: Clock> Door<S, C> {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// Answers one request.
-    pub async fn serve(&self, request: Request<Incoming>) -> Answer {
+    /// Answers one request, that came from `peer`.
+    pub async fn serve(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Answer {
         let (head, body) = request.into_parts();
         match Target::of(&head) {
             Ok(Target::Decide(verb)) => {
                 let decided = self.decisions(verb, &head.headers, body).await;
                 decided.unwrap_or_else(|problem| problem.answer())
+            }
+            Ok(Target::Forward) => {
+                body::discard(body, self.config.body_timeout).await;
+                self.forward(&head, peer).await.unwrap_or_else(|problem| problem.answer())
             }
             Ok(Target::Read(page)) => {
                 body::discard(body, self.config.body_timeout).await;
@@ -144,6 +158,18 @@ impl<S: Store, C: Clock> Door<S, C> {
     async fn take(&self, json: &[u8]) -> Result<Answer, Problem> {
         let outcome = self.decide(&Ask::read(json)?).await?;
         Ok(self.tell(&outcome, decision::status(&outcome.verdict)))
+    }
+
+    async fn forward(&self, head: &Parts, peer: Option<IpAddr>) -> Result<Answer, Problem> {
+        let asked = self.config.forward_auth.read(head, peer)?;
+        let decided =
+            self.domains.decide(&asked.domain, Verb::Take, &asked.attributes, &Costs::default()).await;
+        let outcome = decided.map_err(|error| malformed(&error))?;
+        let status = decision::status(&outcome.verdict);
+        let denied = asked.deny_status.filter(|_| !outcome.verdict.allowed);
+        let mut answer = self.tell(&outcome, status);
+        *answer.status_mut() = denied.unwrap_or(status);
+        Ok(answer)
     }
 
     async fn peek(&self, json: &[u8]) -> Result<Answer, Problem> {

@@ -4,6 +4,7 @@ mod answer;
 mod body;
 mod decision;
 mod door;
+mod forward_auth;
 mod headers;
 mod linger;
 mod problem;
@@ -12,6 +13,7 @@ mod server;
 
 pub(crate) use decision::{json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
+pub use forward_auth::{Declared, ForwardAuth, NoSource};
 pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
 pub(crate) use request::MAX_COST;
 pub use server::{Config, serve};

@@ -94,9 +94,10 @@ impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
 
     fn spawn(&self, stream: TcpStream, permit: Option<OwnedSemaphorePermit>) {
         let door = Arc::clone(&self.door);
+        let peer = stream.peer_addr().ok().map(|address| address.ip());
         let service = service_fn(move |request: Request<Incoming>| {
             let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.serve(request).await) }
+            async move { Ok::<_, Infallible>(door.serve(request, peer).await) }
         });
         let stream = Lingering::new(stream, self.write_timeout);
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);

@@ -7,3 +7,4 @@ mod policy;
 mod race;
 mod redis;
 mod support;
+mod verify;

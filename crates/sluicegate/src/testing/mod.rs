@@ -1,0 +1,3 @@
+//! The testing kit: what judges a limiter from outside, ours or any other.
+
+pub mod history;
