@@ -6,8 +6,8 @@ use std::{fmt::Write as _, fs, path::Path, time::Duration};
 use sluicegate_core::{
     Align, Micros, Policy, Question, Rule, State,
     policy::{
-        LIMIT_FIELDS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_LIMITS, MAX_NAME_LEN, MAX_PATTERN_LEN,
-        POLICY_FIELDS,
+        LIMIT_FIELDS, MAX_ALTERNATIVES, MAX_APPLIED, MAX_ATTRIBUTES, MAX_EXEMPTIONS, MAX_FILE_LEN,
+        MAX_LIMITS, MAX_NAME_LEN, MAX_OVERRIDES, MAX_PATTERN_LEN, MAX_TIERS, POLICY_FIELDS,
         choose::{NEEDS, Need, Wish},
         lint,
     },
@@ -73,8 +73,10 @@ fn every_field_and_bound_is_on_the_reference_page() {
     for field in POLICY_FIELDS.iter().chain(LIMIT_FIELDS) {
         assert!(page.contains(&format!("| `{field}` |")), "`{field}` has no row");
     }
-    let bounds = [MAX_LIMITS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
-    for bound in bounds {
+    let sizes = [MAX_NAME_LEN, MAX_PATTERN_LEN, MAX_FILE_LEN];
+    let numbers = [MAX_LIMITS, MAX_APPLIED, MAX_ATTRIBUTES, MAX_ALTERNATIVES];
+    let exceptions = [MAX_EXEMPTIONS, MAX_TIERS, MAX_OVERRIDES];
+    for bound in sizes.into_iter().chain(numbers).chain(exceptions) {
         assert!(page.contains(&grouped(u128::try_from(bound).unwrap())), "{bound} is not named");
     }
 }

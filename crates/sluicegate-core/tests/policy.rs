@@ -29,7 +29,7 @@ fn attributes(pairs: &[(&str, &str)]) -> Attributes {
 }
 
 fn names<'p>(policy: &'p Policy, pairs: &[(&str, &str)]) -> Vec<&'p str> {
-    let applied = policy.apply(&attributes(pairs), &Costs::default()).unwrap();
+    let applied = policy.apply(&attributes(pairs), &Costs::default()).unwrap().limits;
     applied.into_iter().map(|applied| applied.limit.name.as_str()).collect()
 }
 
@@ -145,13 +145,13 @@ fn more_limits_for_one_request_than_are_decided_at_once_are_an_error_and_not_a_p
     };
     let request = attributes(&[("a", "v")]);
     let most = many(MAX_APPLIED, "").unwrap();
-    assert_eq!(most.apply(&request, &Costs::default()).unwrap().len(), MAX_APPLIED);
+    assert_eq!(most.apply(&request, &Costs::default()).unwrap().limits.len(), MAX_APPLIED);
     let error = many(MAX_APPLIED + 1, "").unwrap_err();
     assert_eq!(error.problems()[0].what(), "more than 128 limits apply to every request");
     let sometimes = many(MAX_APPLIED + 1, "match: { a: v }").unwrap();
     let error = sometimes.apply(&request, &Costs::default()).unwrap_err();
     assert_eq!(error.to_string(), "more than 128 limits of domain `api` apply to the request");
-    assert!(sometimes.apply(&attributes(&[]), &Costs::default()).unwrap().is_empty());
+    assert!(sometimes.apply(&attributes(&[]), &Costs::default()).unwrap().limits.is_empty());
 }
 
 #[test]
@@ -256,8 +256,9 @@ fn what_a_limit_does_about_a_missing_attribute_is_its_own_choice() {
 #[test]
 fn requests_without_the_attribute_share_a_counter_that_no_value_can_reach() {
     let policy = policy("{ name: a, algorithm: gcra, limit: 1, per: 1s, key: [user] }");
-    let of =
-        |pairs: &[(&str, &str)]| subject(&policy.apply(&attributes(pairs), &Costs::default()).unwrap()[0]);
+    let of = |pairs: &[(&str, &str)]| {
+        subject(&policy.apply(&attributes(pairs), &Costs::default()).unwrap().limits[0])
+    };
     assert_eq!(of(&[]), of(&[("other", "x")]));
     assert_ne!(of(&[]), of(&[("user", "")]));
     assert_ne!(of(&[("user", "")]), of(&[("user", "user")]));
@@ -270,7 +271,7 @@ fn each_limit_counts_in_its_unit() {
          { name: t, algorithm: gcra, limit: 10, per: 1s, key: [], unit: tokens }",
     );
     let costs = |costs: Costs| {
-        let applied = policy.apply(&Attributes::default(), &costs).unwrap();
+        let applied = policy.apply(&Attributes::default(), &costs).unwrap().limits;
         applied.iter().map(|applied| applied.cost).collect::<Vec<_>>()
     };
     assert_eq!(costs(Costs::default()), [1, 0], "a cost that is not named is one request and nothing else");
@@ -293,7 +294,7 @@ fn a_unit_that_nothing_counts_is_refused_even_if_its_cost_is_zero() {
 #[test]
 fn an_unlimited_limit_is_reported_and_asks_nothing() {
     let policy = policy("{ name: a, algorithm: sliding_log, limit: unlimited, per: 1h, key: [user] }");
-    let applied = policy.apply(&attributes(&[("user", "alice")]), &Costs::requests(3)).unwrap();
+    let applied = policy.apply(&attributes(&[("user", "alice")]), &Costs::requests(3)).unwrap().limits;
     assert!(applied[0].ask.is_none());
     assert_eq!(applied[0].cost, 3);
     assert_eq!(applied[0].limit.grant.shape(), (Algorithm::SlidingLog, Duration::from_secs(3_600)));
@@ -320,7 +321,8 @@ fn limits_of_one_key_share_a_subject_and_limits_of_others_do_not() {
          { name: e, algorithm: gcra, limit: unlimited, per: 1s, key: [ip] }
          { name: f, algorithm: gcra, limit: 1, per: 1s, key: [ip] }",
     );
-    let applied = policy.apply(&attributes(&[("user", "alice"), ("ip", "::1")]), &Costs::default()).unwrap();
+    let applied =
+        policy.apply(&attributes(&[("user", "alice"), ("ip", "::1")]), &Costs::default()).unwrap().limits;
     let subjects: Vec<_> = applied.iter().filter(|applied| applied.ask.is_some()).map(subject).collect();
     let expected =
         ["{api:user=alice}", "{api:user=alice}", "{api:user=alice:ip=%3A%3A1}", "{api}", "{api:ip=%3A%3A1}"];
@@ -340,7 +342,7 @@ limits:
     )
     .unwrap();
     let subjects = |pairs: &[(&str, &str)]| {
-        let applied = policy.apply(&attributes(pairs), &Costs::default()).unwrap();
+        let applied = policy.apply(&attributes(pairs), &Costs::default()).unwrap().limits;
         applied.iter().map(subject).collect::<Vec<_>>()
     };
     let acme = subjects(&[("org", "acme"), ("user", "al")]);

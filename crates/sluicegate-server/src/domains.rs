@@ -123,8 +123,8 @@ fn fail_open<'p, S: Store, C: Clock>(
     attributes: &Attributes,
     costs: &Costs,
 ) -> Result<Outcome<'p>, RequestError> {
-    let applied = limiter.policy().apply(attributes, costs)?;
-    let mut verdict = Verdict::of(&applied, limiter.clock().now(), without_store);
+    let matched = limiter.policy().apply(attributes, costs)?;
+    let mut verdict = Verdict::of(&matched, limiter.clock().now(), without_store);
     // A limit that was not asked binds nothing; one that can never admit the cost does.
     verdict.binding = verdict.binding.filter(|_| !verdict.allowed);
     Ok(Outcome { verdict, decided_by: DecidedBy::Fallback })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Algorithm, Ask, AskDecision, Attributes, Costs, Decision, Micros, Policy, Retry,
-    policy::{Applied, AskError},
+    policy::{Applied, AskError, Matched},
 };
 
 use crate::{clock::Clock, store::Store, store::StoreError};
@@ -24,6 +24,8 @@ pub struct Verdict<'p> {
     pub allowed: bool,
     /// The limit that binds, as an index into `limits`; `None` if no bounded limit applies.
     pub binding: Option<usize>,
+    /// The exemption that lets the request pass uncounted; then no limit applies.
+    pub exempt: Option<&'p str>,
     /// Every limit that applies, in the order of the policy.
     pub limits: Vec<LimitVerdict<'p>>,
     /// The time that the decision was made with: what the durations of the answers count from.
@@ -158,8 +160,8 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         attributes: &Attributes,
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
-        let applied = self.policy.apply(attributes, costs)?;
-        let asks: Vec<Ask<'_>> = applied.iter().filter_map(|applied| applied.ask.clone()).collect();
+        let matched = self.policy.apply(attributes, costs)?;
+        let asks: Vec<Ask<'_>> = matched.limits.iter().filter_map(|applied| applied.ask.clone()).collect();
         let now = self.clock.now();
         let decision = match (asks.as_slice(), verb) {
             ([], _) => Decision::of(Vec::new()),
@@ -167,14 +169,14 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
         let mut answers = decision.asks.into_iter();
-        Ok(Verdict::of(&applied, now, |_| answers.next().unwrap_or(AskDecision::UNLIMITED)))
+        Ok(Verdict::of(&matched, now, |_| answers.next().unwrap_or(AskDecision::UNLIMITED)))
     }
 }
 
 impl<'p> Verdict<'p> {
     /// The verdict of a request: what `answer` says to each ask, in the order of the limits; unlimited ones ask nothing.
     pub fn of(
-        applied: &[Applied<'p>],
+        matched: &Matched<'p>,
         decided_at: Micros,
         mut answer: impl FnMut(&Ask<'p>) -> AskDecision,
     ) -> Self {
@@ -189,9 +191,9 @@ impl<'p> Verdict<'p> {
                 decision: applied.ask.as_ref().map_or(AskDecision::UNLIMITED, &mut answer),
             }
         };
-        let limits: Vec<LimitVerdict<'p>> = applied.iter().map(&mut limit_verdict).collect();
+        let limits: Vec<LimitVerdict<'p>> = matched.limits.iter().map(&mut limit_verdict).collect();
         let all = Decision::of(limits.iter().map(|limit| limit.decision).collect());
-        Self { allowed: all.allowed, binding: all.binding(), limits, decided_at }
+        Self { allowed: all.allowed, binding: all.binding(), exempt: matched.exempt, limits, decided_at }
     }
 }
 

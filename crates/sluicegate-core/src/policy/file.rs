@@ -12,10 +12,12 @@ use super::{
 pub const MAX_LIMITS: usize = 10_000;
 
 /// The fields of a policy.
-pub const POLICY_FIELDS: &[&str] = &["version", "domain", "slot_by", "limits"];
+pub const POLICY_FIELDS: &[&str] =
+    &["version", "domain", "slot_by", "exempt", "limits", "tiers", "overrides"];
 /// The fields of a limit.
 pub const LIMIT_FIELDS: &[&str] = &[
     "name",
+    "id",
     "algorithm",
     "limit",
     "per",
@@ -28,6 +30,8 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "if_missing",
     "allow",
 ];
+/// The fields of a limit that tiers and overrides may replace.
+pub const AMOUNT_FIELDS: &[&str] = &["limit", "burst", "max_delay"];
 
 /// A field: where its name stands, and its value.
 #[derive(Clone, Debug)]
@@ -43,14 +47,18 @@ pub(super) struct PolicyFile {
     pub(super) version: Option<Field>,
     pub(super) domain: Option<Field>,
     pub(super) slot_by: Option<Field>,
+    pub(super) exempt: Option<Field>,
     pub(super) limits: Option<Vec<LimitFile>>,
+    pub(super) tiers: Option<Field>,
+    pub(super) overrides: Option<Field>,
 }
 
 /// One entry of `limits`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct LimitFile {
     pub(super) place: Place,
     pub(super) name: Option<Field>,
+    pub(super) id: Option<Field>,
     pub(super) algorithm: Option<Field>,
     pub(super) limit: Option<Field>,
     pub(super) per: Option<Field>,
@@ -65,26 +73,35 @@ pub(super) struct LimitFile {
 }
 
 /// The fields that a mapping may have, and what to say about others.
-struct Schema {
-    owner: &'static str,
-    known: &'static [&'static str],
+pub(super) struct Schema {
+    pub(super) owner: &'static str,
+    pub(super) known: &'static [&'static str],
     /// Fields of the format that this version cannot enforce: refused, since a limit that is configured and
     /// silently not enforced is worse than none.
-    later: &'static [&'static str],
+    pub(super) later: &'static [&'static str],
     /// Other products' names for a field of ours.
-    synonyms: &'static [(&'static str, &'static str)],
+    pub(super) synonyms: &'static [(&'static str, &'static str)],
 }
 
 const POLICY: Schema = Schema {
     owner: "a policy",
     known: POLICY_FIELDS,
-    later: &["tiers", "overrides", "enforcement", "on_store_failure", "headroom"],
+    later: &["enforcement", "on_store_failure", "headroom"],
     synonyms: &[
         ("rules", "limits"),
         ("policies", "limits"),
         ("rate_limits", "limits"),
         ("namespace", "domain"),
+        ("exemptions", "exempt"),
+        ("plans", "tiers"),
     ],
+};
+
+const AMOUNTS: Schema = Schema {
+    owner: "an entry of a tier or an override",
+    known: AMOUNT_FIELDS,
+    later: LIMIT.later,
+    synonyms: LIMIT.synonyms,
 };
 
 const LIMIT: Schema = Schema {
@@ -114,7 +131,6 @@ const LIMIT: Schema = Schema {
         ("by", "key"),
         ("when", "match"),
         ("capacity", "burst"),
-        ("id", "name"),
     ],
 };
 
@@ -135,7 +151,10 @@ impl PolicyFile {
             version: fields.take("version"),
             domain: fields.take("domain"),
             slot_by: fields.take("slot_by"),
+            exempt: fields.take("exempt"),
             limits,
+            tiers: fields.take("tiers"),
+            overrides: fields.take("overrides"),
         })
     }
 }
@@ -169,6 +188,7 @@ impl LimitFile {
         Some(Self {
             place: fields.place,
             name: fields.take("name"),
+            id: fields.take("id"),
             algorithm: fields.take("algorithm"),
             limit: fields.take("limit"),
             per: fields.take("per"),
@@ -183,10 +203,25 @@ impl LimitFile {
         })
     }
 
+    /// The name, if it is a text.
+    pub(super) fn typed_name(&self) -> Option<&str> {
+        match &self.name.as_ref()?.node.value {
+            Value::Text(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Where the name stands, if it is this one.
     pub(super) fn place_of_name(&self, name: &str) -> Option<Place> {
-        let field = self.name.as_ref()?;
-        (field.node.value == Value::Text(name.to_owned())).then_some(field.node.place)
+        self.name.as_ref().filter(|_| self.typed_name() == Some(name)).map(|field| field.node.place)
+    }
+
+    /// What the id of the limit's state is made of: `id`, or else the name.
+    pub(super) fn stable_id(&self) -> Option<&str> {
+        match self.id.as_ref().map(|field| &field.node.value) {
+            Some(Value::Text(id)) => Some(id),
+            _ => self.typed_name(),
+        }
     }
 
     /// A field that a limit cannot do without.
@@ -195,18 +230,43 @@ impl LimitFile {
     }
 }
 
+/// The limit with the amounts of a tier or an override in the place of its own; what they leave out is the limit's.
+pub(super) fn amounts_of(limit: &LimitFile, node: &Node, problems: &mut Problems) -> Option<LimitFile> {
+    if !matches!(node.value, Value::Map(_)) {
+        let what = format!("what is granted instead must be a mapping, not {}", describe(&node.value));
+        let hint = match &node.value {
+            Value::Whole(amount) => format!("write `{{ limit: {amount} }}`"),
+            _ => "write `{ limit: 1000 }`".to_owned(),
+        };
+        problems.push(Problem::new(node.place, what).hint(hint));
+        return None;
+    }
+    let mut fields = Fields::read(node.clone(), &AMOUNTS, problems)?;
+    if fields.fields.is_empty() && problems.is_empty() {
+        let hint = format!("give one of {}, or remove the entry", list(AMOUNT_FIELDS));
+        problems.push(Problem::new(node.place, "nothing is granted instead").hint(hint));
+    }
+    Some(LimitFile {
+        limit: fields.take("limit").or_else(|| limit.limit.clone()),
+        burst: fields.take("burst").or_else(|| limit.burst.clone()),
+        max_delay: fields.take("max_delay").or_else(|| limit.max_delay.clone()),
+        ..limit.clone()
+    })
+}
+
 fn missing(place: Place, schema: &Schema, name: &str) -> Problem {
     Problem::new(Place { length: 1, ..place }, format!("{} needs the field `{name}`", schema.owner))
 }
 
 /// The known fields of one mapping.
-struct Fields {
+pub(super) struct Fields {
     place: Place,
     fields: HashMap<&'static str, Field>,
 }
 
 impl Fields {
-    fn read(node: Node, schema: &Schema, problems: &mut Problems) -> Option<Self> {
+    /// Sorts the fields of a mapping; unknown, repeated and unsupported ones are problems.
+    pub(super) fn read(node: Node, schema: &Schema, problems: &mut Problems) -> Option<Self> {
         let place = node.place;
         let Value::Map(entries) = node.value else {
             let what = format!("{} must be a mapping of fields, not {}", schema.owner, describe(&node.value));
@@ -237,6 +297,11 @@ impl Fields {
 
     fn take(&mut self, name: &str) -> Option<Field> {
         self.fields.remove(name)
+    }
+
+    /// A field that the mapping cannot do without.
+    pub(super) fn require(&mut self, name: &str, schema: &Schema, hint: &str) -> Result<Field, Problem> {
+        self.take(name).ok_or_else(|| missing(self.place, schema, name).hint(hint))
     }
 }
 

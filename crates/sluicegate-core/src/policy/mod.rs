@@ -1,26 +1,41 @@
 //! Policies: which limits apply to a request, and the asks that follow.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
-    ask::{Ask, LimitId, Subject},
+    ask::LimitId,
     rule::{Algorithm, Rule},
 };
+use index::Index;
 
+mod apply;
 pub mod choose;
 mod duration;
+mod exceptions;
 mod file;
+mod index;
 pub mod lint;
+mod matcher;
+mod matching;
+mod network;
 mod pattern;
 mod problem;
+mod request;
 mod resolve;
 mod suggest;
 pub mod tree;
+mod words;
 
-pub use file::{LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
-pub use pattern::{Matcher, PatternError};
+pub use apply::{AmountOf, Applied, AskError, Matched};
+pub use exceptions::{MAX_EXEMPTIONS, MAX_OVERRIDES, MAX_TIERS};
+pub use file::{AMOUNT_FIELDS, LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
+pub use matcher::Matcher;
+pub use matching::{CONDITIONS, MAX_ALTERNATIVES, MAX_PATTERN_LEN};
+pub use pattern::PatternError;
 pub use problem::{Place, PolicyError, Problem};
-pub use resolve::{MAX_ATTRIBUTES, MAX_FILE_LEN, MAX_NAME_LEN, MAX_PATTERN_LEN};
+pub use request::{Attributes, Costs};
+pub use resolve::MAX_FILE_LEN;
+pub use words::{MAX_ATTRIBUTES, MAX_NAME_LEN};
 
 /// The unit that a plain cost counts.
 pub const REQUESTS: &str = "requests";
@@ -28,20 +43,55 @@ pub const REQUESTS: &str = "requests";
 /// The most limits that may apply to one request: a store decides them all in one short step.
 pub const MAX_APPLIED: usize = 128;
 
+/// The attribute that names a request's tier.
+pub const TIER: &str = "tier";
+
 /// The limits of one domain. Immutable; a change makes a new one.
 #[derive(Clone, Debug)]
 pub struct Policy {
+    rules: Rules,
+    units: Vec<String>,
+    exempt_index: Index,
+    limit_index: Index,
+    override_index: Index,
+}
+
+/// What a policy holds, checked.
+#[derive(Clone, Debug)]
+struct Rules {
     domain: String,
     slot_by: Vec<String>,
+    exempt: Vec<Exemption>,
     limits: Vec<Limit>,
+    tiers: BTreeMap<String, Grants>,
+    overrides: Vec<Override>,
 }
+
+/// Requests that no limit applies to.
+#[derive(Clone, Debug)]
+pub struct Exemption {
+    /// `[a-z0-9-]`, unique among the exemptions of its domain.
+    pub name: String,
+    /// The requests.
+    pub matcher: Matcher,
+}
+
+/// Other grants for the requests that match.
+#[derive(Clone, Debug)]
+struct Override {
+    matcher: Matcher,
+    grants: Grants,
+}
+
+/// What a tier or an override grants instead, by the position of the limit in the policy.
+type Grants = BTreeMap<usize, Grant>;
 
 /// A named rule with what it applies to and what it counts by.
 #[derive(Clone, Debug)]
 pub struct Limit {
     /// `[a-z0-9-]`, unique in its domain.
     pub name: String,
-    /// The stable id of its state.
+    /// The stable id of its state: of `id` where the file gives one, else of the name.
     pub id: LimitId,
     /// The unit that it counts.
     pub unit: String,
@@ -53,7 +103,7 @@ pub struct Limit {
     pub if_missing: IfMissing,
     /// The codes of lints that are not to be told of it.
     pub allowed: Vec<&'static str>,
-    /// What it grants.
+    /// What it grants where neither a tier nor an override says otherwise.
     pub grant: Grant,
 }
 
@@ -93,115 +143,6 @@ pub enum IfMissing {
     Skip,
 }
 
-/// What is known of a request: names and values.
-///
-/// ```
-/// use sluicegate_core::Attributes;
-/// let attributes: Attributes = [("user", "alice"), ("endpoint", "/v1/chat")].into_iter().collect();
-/// assert_eq!(attributes.value("user"), Some("alice"));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes(Vec<(String, String)>);
-
-impl Attributes {
-    /// The value of an attribute, if the request has it. Absent is not the same as empty.
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
-    }
-
-    /// Sets an attribute; returns the value that it had.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<String>) -> Option<String> {
-        let (name, value) = (name.into(), value.into());
-        if let Some((_, old)) = self.0.iter_mut().find(|(own, _)| *own == name) {
-            return Some(std::mem::replace(old, value));
-        }
-        self.0.push((name, value));
-        None
-    }
-}
-
-impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Attributes {
-    fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        let mut attributes = Self::default();
-        for (name, value) in pairs {
-            attributes.insert(name, value);
-        }
-        attributes
-    }
-}
-
-/// What a request costs, per unit. A unit that is not named costs 0, except [`REQUESTS`], which costs 1.
-///
-/// ```
-/// use sluicegate_core::Costs;
-/// assert_eq!(Costs::default().of("requests"), 1);
-/// assert_eq!(Costs::requests(5).of("requests"), 5);
-/// assert_eq!(Costs::of_units([("tokens", 700)]).of("tokens"), 700);
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Costs(Vec<(String, u64)>);
-
-impl Costs {
-    /// That many requests.
-    pub fn requests(cost: u64) -> Self {
-        Self::of_units([(REQUESTS, cost)])
-    }
-
-    /// A cost per unit.
-    pub fn of_units<N: Into<String>>(units: impl IntoIterator<Item = (N, u64)>) -> Self {
-        Self(units.into_iter().map(|(unit, cost)| (unit.into(), cost)).collect())
-    }
-
-    /// The cost in a unit.
-    pub fn of(&self, unit: &str) -> u64 {
-        let named = self.0.iter().find(|(own, _)| own == unit).map(|(_, cost)| *cost);
-        named.unwrap_or(u64::from(unit == REQUESTS))
-    }
-
-    fn units(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(unit, _)| unit.as_str())
-    }
-}
-
-/// A request that a policy cannot turn into asks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AskError {
-    /// A cost in a unit that no limit of the domain counts: it would be silently unenforced.
-    #[error("no limit of domain `{domain}` counts the unit `{unit}`")]
-    UnknownUnit {
-        /// The domain.
-        domain: String,
-        /// The unit.
-        unit: String,
-    },
-    /// A limit with `if_missing: refuse` lacks an attribute of its key.
-    #[error("limit `{limit}` needs the attribute `{attribute}`")]
-    MissingAttribute {
-        /// The limit.
-        limit: String,
-        /// The attribute.
-        attribute: String,
-    },
-    /// More limits match than are decided at once: some of them would be silently unenforced.
-    #[error("more than {MAX_APPLIED} limits of domain `{domain}` apply to the request")]
-    TooManyLimits {
-        /// The domain.
-        domain: String,
-    },
-}
-
-/// A limit that applies to a request, with what it asks a store; an unlimited one asks nothing.
-#[derive(Clone, Debug)]
-pub struct Applied<'p> {
-    /// The limit.
-    pub limit: &'p Limit,
-    /// The cost in the limit's unit.
-    pub cost: u64,
-    /// The ask; `None` if unlimited.
-    pub ask: Option<Ask<'p>>,
-}
-
 impl Policy {
     /// Reads a policy file.
     ///
@@ -226,82 +167,53 @@ impl Policy {
         resolve::parse(text)
     }
 
-    /// A policy of limits that were checked already.
-    pub(crate) fn new(domain: String, slot_by: Vec<String>, limits: Vec<Limit>) -> Self {
-        Self { domain, slot_by, limits }
+    /// A policy of parts that were checked already.
+    fn new(rules: Rules) -> Self {
+        let mut units: Vec<String> = Vec::new();
+        for limit in &rules.limits {
+            if !units.contains(&limit.unit) {
+                units.push(limit.unit.clone());
+            }
+        }
+        let index = |matchers: &mut dyn Iterator<Item = &Matcher>| Index::new(&matchers.collect::<Vec<_>>());
+        Self {
+            units,
+            exempt_index: index(&mut rules.exempt.iter().map(|exemption| &exemption.matcher)),
+            limit_index: index(&mut rules.limits.iter().map(|limit| &limit.matcher)),
+            override_index: index(&mut rules.overrides.iter().map(|entry| &entry.matcher)),
+            rules,
+        }
     }
 
     /// The domain's name.
     pub fn domain(&self) -> &str {
-        &self.domain
+        &self.rules.domain
     }
 
     /// The attributes that decide what shares a slot on a Redis Cluster.
     pub fn slot_by(&self) -> &[String] {
-        &self.slot_by
+        &self.rules.slot_by
     }
 
     /// All limits, in the order of the file.
     pub fn limits(&self) -> &[Limit] {
-        &self.limits
+        &self.rules.limits
     }
 
-    /// The limits that apply to a request, with their asks, in the order of the file.
-    ///
-    /// # Errors
-    /// [`AskError`] if a unit is unknown, an attribute is missing that a limit insists on, or more than
-    /// [`MAX_APPLIED`] limits apply.
-    pub fn apply(&self, attributes: &Attributes, costs: &Costs) -> Result<Vec<Applied<'_>>, AskError> {
-        self.check_units(costs)?;
-        let mut applied: Vec<Applied<'_>> = Vec::with_capacity(self.limits.len().min(MAX_APPLIED));
-        for limit in self.limits.iter().filter(|limit| limit.matcher.matches(attributes)) {
-            match (missing_attribute(limit, attributes), limit.if_missing) {
-                (Some(_), IfMissing::Skip) => continue,
-                (Some(attribute), IfMissing::Refuse) => {
-                    let (limit, attribute) = (limit.name.clone(), attribute.to_owned());
-                    return Err(AskError::MissingAttribute { limit, attribute });
-                }
-                _ => {}
-            }
-            if applied.len() == MAX_APPLIED {
-                return Err(AskError::TooManyLimits { domain: self.domain.clone() });
-            }
-            let cost = costs.of(&limit.unit);
-            let ask = match &limit.grant {
-                Grant::Unlimited { .. } => None,
-                Grant::Bounded(rule) => {
-                    let subject = self.subject(limit, attributes, &applied);
-                    Some(Ask { rule, id: limit.id, subject, cost })
-                }
-            };
-            applied.push(Applied { limit, cost, ask });
-        }
-        Ok(applied)
+    /// All exemptions, in the order of the file.
+    pub fn exemptions(&self) -> &[Exemption] {
+        &self.rules.exempt
     }
 
-    fn check_units(&self, costs: &Costs) -> Result<(), AskError> {
-        let unknown = costs.units().find(|unit| !self.limits.iter().any(|limit| limit.unit == *unit));
-        match unknown {
-            None => Ok(()),
-            Some(unit) => Err(AskError::UnknownUnit { domain: self.domain.clone(), unit: unit.to_owned() }),
-        }
+    /// Whether some tier or override grants another amount than the limit of this name.
+    pub(crate) fn grants_vary(&self, limit: &str) -> bool {
+        let Some(at) = self.limits().iter().position(|own| own.name == limit) else { return false };
+        let overrides = self.rules.overrides.iter().map(|entry| &entry.grants);
+        self.rules.tiers.values().chain(overrides).any(|grants| grants.contains_key(&at))
     }
 
-    /// The subject of a limit; limits that count by the same key share one text.
-    fn subject(&self, limit: &Limit, attributes: &Attributes, earlier: &[Applied<'_>]) -> Subject {
-        let same_key = earlier.iter().find(|other| other.limit.key == limit.key);
-        if let Some(ask) = same_key.and_then(|other| other.ask.as_ref()) {
-            return ask.subject.clone();
-        }
-        let (slot_by, key) = (pairs(&self.slot_by, attributes), pairs(&limit.key, attributes));
-        Subject::new(&self.domain, &slot_by, &key)
+    /// The names of the tiers, sorted.
+    pub fn tiers(&self) -> impl Iterator<Item = &str> {
+        self.rules.tiers.keys().map(String::as_str)
     }
-}
-
-fn pairs<'a>(names: &'a [String], attributes: &'a Attributes) -> Vec<(&'a str, Option<&'a str>)> {
-    names.iter().map(|name| (name.as_str(), attributes.value(name))).collect()
-}
-
-fn missing_attribute<'l>(limit: &'l Limit, attributes: &Attributes) -> Option<&'l str> {
-    limit.key.iter().map(String::as_str).find(|name| attributes.value(name).is_none())
 }

@@ -1,19 +1,16 @@
-//! What a limit applies to: attribute patterns, compiled once.
+//! Patterns: exact values and globs, compiled once.
 
 use globset::{Glob, GlobBuilder, GlobMatcher};
-
-use super::Attributes;
-
-/// Patterns by attribute; all must hold. A missing attribute does not match.
-#[derive(Clone, Debug, Default)]
-pub struct Matcher(Vec<(String, Pattern)>);
 
 /// The characters that make a pattern a glob.
 const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
 
+/// What a value may look like.
 #[derive(Clone, Debug)]
-enum Pattern {
+pub(super) enum Pattern {
+    /// This value alone.
     Exact(String),
+    /// Every value that the glob matches as a whole.
     Glob(Box<GlobMatcher>),
 }
 
@@ -27,62 +24,9 @@ pub struct PatternError {
     pub reason: String,
 }
 
-impl Matcher {
-    /// Compiles one pattern per attribute. `*` stands for any run of characters, `/` included,
-    /// `?` for one byte (so for one ASCII character), `[a-z]` and `[!a-z]` for one of a set, `{a,b}` for alternatives,
-    /// and `\` takes the next character as it is.
-    pub fn new<'a>(patterns: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, PatternError> {
-        let compiled =
-            patterns.into_iter().map(|(name, pattern)| Ok((name.to_owned(), Pattern::new(pattern)?)));
-        compiled.collect::<Result<_, _>>().map(Self)
-    }
-
-    /// One matcher that holds where all of these hold.
-    pub(crate) fn all_of(parts: impl IntoIterator<Item = Self>) -> Self {
-        Self(parts.into_iter().flat_map(|part| part.0).collect())
-    }
-
-    /// Whether some request could match both. It may say so of two that never meet, and never the reverse: two
-    /// matchers are apart if one attribute has patterns with exact values or beginnings that exclude each other.
-    pub fn may_meet(&self, other: &Self) -> bool {
-        let apart = |(name, pattern): &(String, Pattern)| {
-            other.0.iter().any(|(theirs, other)| name == theirs && pattern.excludes(other))
-        };
-        !self.0.iter().any(apart)
-    }
-
-    /// Whether every request that the other matches is matched here too. It may deny so of two for which it holds, and
-    /// never the reverse.
-    pub fn covers(&self, other: &Self) -> bool {
-        let covered = |(name, pattern): &(String, Pattern)| {
-            other.0.iter().any(|(theirs, other)| name == theirs && pattern.covers(other))
-        };
-        self.0.iter().all(covered)
-    }
-
-    /// What values that match begin with, by attribute, and whether that is the whole value.
-    pub(crate) fn literal_starts(&self) -> impl Iterator<Item = (&str, &str, bool)> {
-        self.0.iter().map(|(name, pattern)| match pattern {
-            Pattern::Exact(value) => (name.as_str(), value.as_str(), true),
-            Pattern::Glob(glob) => (name.as_str(), literal_start(glob), false),
-        })
-    }
-
-    /// Whether all patterns hold.
-    pub fn matches(&self, attributes: &Attributes) -> bool {
-        self.0
-            .iter()
-            .all(|(name, pattern)| attributes.value(name).is_some_and(|value| pattern.matches(value)))
-    }
-
-    /// The attributes that are looked at.
-    pub fn attributes(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_str())
-    }
-}
-
 impl Pattern {
-    fn new(text: &str) -> Result<Self, PatternError> {
+    /// Compiles a pattern: without any of the special characters it is an exact value.
+    pub(super) fn new(text: &str) -> Result<Self, PatternError> {
         if !text.contains(SPECIAL) {
             return Ok(Self::Exact(text.to_owned()));
         }
@@ -93,18 +37,28 @@ impl Pattern {
         }
     }
 
-    fn excludes(&self, other: &Self) -> bool {
+    pub(super) fn matches(&self, value: &str) -> bool {
+        match self {
+            Self::Exact(own) => own == value,
+            Self::Glob(glob) => glob.is_match(value),
+        }
+    }
+
+    /// Whether no value can match both. It may miss this of two globs, and is never wrong in saying so.
+    pub(super) fn excludes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(one), Self::Exact(two)) => one != two,
             (Self::Exact(value), glob) | (glob, Self::Exact(value)) => !glob.matches(value),
-            (Self::Glob(one), Self::Glob(two)) => {
-                let (one, two) = (literal_start(one), literal_start(two));
+            (Self::Glob(_), Self::Glob(_)) => {
+                let (one, two) = (self.literal_start(), other.literal_start());
                 !one.starts_with(two) && !two.starts_with(one)
             }
         }
     }
 
-    fn covers(&self, other: &Self) -> bool {
+    /// Whether every value that the other matches is matched here too. It may miss this of a glob, and is never wrong in
+    /// saying so.
+    pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Exact(one), Self::Exact(two)) => one == two,
             (Self::Exact(_), Self::Glob(_)) => false,
@@ -116,15 +70,19 @@ impl Pattern {
         }
     }
 
-    fn matches(&self, value: &str) -> bool {
+    /// The one value that matches, if there is just one.
+    pub(super) fn exact(&self) -> Option<&str> {
         match self {
-            Self::Exact(own) => own == value,
-            Self::Glob(glob) => glob.is_match(value),
+            Self::Exact(value) => Some(value),
+            Self::Glob(_) => None,
         }
     }
-}
 
-/// What every match of a glob begins with.
-fn literal_start(glob: &GlobMatcher) -> &str {
-    glob.glob().glob().split(SPECIAL).next().unwrap_or_default()
+    /// What every match begins with.
+    pub(super) fn literal_start(&self) -> &str {
+        match self {
+            Self::Exact(value) => value,
+            Self::Glob(glob) => glob.glob().glob().split(SPECIAL).next().unwrap_or_default(),
+        }
+    }
 }

@@ -3,12 +3,15 @@
 use std::{collections::HashMap, time::Duration};
 
 use super::{
-    Grant, IfMissing, Limit, MAX_APPLIED, Matcher, Policy, REQUESTS, duration,
-    file::{Field, LimitFile, PolicyFile, describe, list, printable, quoted_hint, repeated, shown},
+    Grant, IfMissing, Limit, MAX_APPLIED, Policy, REQUESTS, Rules, duration,
+    exceptions::{self, Known},
+    file::{Field, LimitFile, PolicyFile, describe, list, printable, shown},
     lint::{LINTS, Lint},
+    matching::matcher,
     problem::{Place, PolicyError, Problem, Problems},
     suggest::{closest, did_you_mean},
     tree::{self, Node, Value},
+    words::{names, own_name, word},
 };
 use crate::{
     ask::LimitId,
@@ -18,12 +21,6 @@ use crate::{
 
 /// The longest policy file, in bytes: the most limits with room for long names and comments.
 pub const MAX_FILE_LEN: usize = 4 << 20;
-/// The longest name of a limit, attribute, unit or domain.
-pub const MAX_NAME_LEN: usize = 64;
-/// The most attributes that one limit counts by, matches, or slots by: each adds to every key in the store.
-pub const MAX_ATTRIBUTES: usize = 8;
-/// The longest pattern of `match`, in bytes.
-pub const MAX_PATTERN_LEN: usize = 512;
 
 /// The version of the format that is read.
 const VERSION: u64 = 1;
@@ -51,8 +48,13 @@ fn read(text: &str, problems: &mut Problems) -> Option<Policy> {
     problems.note(check_version(file.version.as_ref()));
     let domain = problems.note(domain(file.domain.as_ref()));
     let slot_by = problems.note(file.slot_by.map_or_else(|| Ok(Vec::new()), names));
-    let limits = resolve_limits(&file.limits?, problems);
-    Some(Policy::new(domain?, slot_by?, limits))
+    let exempt = exceptions::exemptions(file.exempt, problems);
+    let files = file.limits?;
+    let limits = resolve_limits(&files, problems);
+    let known = Known::new(&files, &limits);
+    let tiers = exceptions::tiers(file.tiers, &known, problems);
+    let overrides = exceptions::overrides(file.overrides, &known, problems);
+    Some(Policy::new(Rules { domain: domain?, slot_by: slot_by?, exempt, limits, tiers, overrides }))
 }
 
 fn check_version(field: Option<&Field>) -> Result<(), Problem> {
@@ -72,66 +74,19 @@ fn domain(field: Option<&Field>) -> Result<String, Problem> {
     field.map_or_else(|| Ok(DEFAULT_DOMAIN.to_owned()), word)
 }
 
-/// A field that is one word of the wider alphabet.
-fn word(field: &Field) -> Result<String, Problem> {
-    let text = field.text("a text")?;
-    check_word(text, field.name, field.node.place)?;
-    Ok(text.to_owned())
-}
-
-/// Names of attributes, units and domains.
-fn check_word(text: &str, what: &str, place: Place) -> Result<(), Problem> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-    if (1..=MAX_NAME_LEN).contains(&text.len()) && text.bytes().all(fits) {
-        return Ok(());
-    }
-    let problem = Problem::new(place, format!("`{}` is not a valid `{what}`", shown(text)));
-    Err(problem.hint(format!("use 1 to {MAX_NAME_LEN} of the characters `A-Z a-z 0-9 _ . -`")))
-}
-
-/// A list of attribute names.
-fn names(field: Field) -> Result<Vec<String>, Problem> {
-    let (name, place) = (field.name, field.node.place);
-    let nodes = field.into_list()?;
-    if nodes.len() > MAX_ATTRIBUTES {
-        let what =
-            format!("`{name}` has {} attributes, and at most {MAX_ATTRIBUTES} are allowed", nodes.len());
-        return Err(Problem::new(place, what));
-    }
-    let mut names: Vec<String> = Vec::with_capacity(nodes.len());
-    for node in nodes {
-        let text = attribute(&node, name)?;
-        if names.contains(&text) {
-            let what = format!("`{name}` names the attribute `{text}` twice");
-            return Err(Problem::new(node.place, what).hint("remove one"));
-        }
-        names.push(text);
-    }
-    Ok(names)
-}
-
-fn attribute(node: &Node, field: &str) -> Result<String, Problem> {
-    let Value::Text(text) = &node.value else {
-        let what = format!("`{field}` must hold names of attributes, not {}", describe(&node.value));
-        return Err(Problem::new(node.place, what).maybe_hint(quoted_hint(&node.value)));
-    };
-    check_word(text, "attribute", node.place)?;
-    Ok(text.clone())
-}
-
 /// All limits; what only several of them together get wrong is noticed here.
 fn resolve_limits(files: &[LimitFile], problems: &mut Problems) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::with_capacity(files.len());
     let mut names: HashMap<String, Place> = HashMap::new();
-    let mut ids: HashMap<LimitId, String> = HashMap::new();
+    let mut ids = Ids::default();
     for file in files {
         let Some(limit) = resolve_limit(file, problems) else { continue };
         let place = file.name.as_ref().map_or(file.place, |field| field.node.place);
         if let Some(first) = names.insert(limit.name.clone(), place) {
             let problem = Problem::new(place, format!("two limits have the name `{}`", limit.name));
             problems.push(problem.hint(format!("rename one; the first is in line {}", first.line)));
-        } else if let Some(other) = ids.insert(limit.id, limit.name.clone()) {
-            problems.push(same_id(place, &other, &limit.name));
+        } else {
+            problems.note(ids.add(file, &limit, place));
         }
         limits.push(limit);
     }
@@ -151,10 +106,33 @@ fn note_too_many(files: &[LimitFile], limits: &[Limit], problems: &mut Problems)
         .push(Problem::new(place, what).hint("give limits a `match`, so that fewer apply to each request"));
 }
 
-fn same_id(place: Place, first: &str, second: &str) -> Problem {
-    let what =
-        format!("the limits `{first}` and `{second}` would share their state: their ids are equal by chance");
-    Problem::new(place, what).hint("rename one of them")
+/// The ids of a policy's limits: two limits with one id would count each other's requests.
+#[derive(Default)]
+struct Ids<'f> {
+    stable: HashMap<&'f str, String>,
+    hashed: HashMap<LimitId, String>,
+}
+
+impl<'f> Ids<'f> {
+    fn add(&mut self, file: &'f LimitFile, limit: &Limit, place: Place) -> Result<(), Problem> {
+        let name = &limit.name;
+        let stable = file.stable_id().unwrap_or_default();
+        if let Some(other) = self.stable.insert(stable, name.clone()) {
+            let what = format!(
+                "the limits `{other}` and `{name}` would share their state: both have the id `{stable}`"
+            );
+            return Err(Problem::new(place, what).hint("give one of them an `id` of its own"));
+        }
+        match self.hashed.insert(limit.id, name.clone()) {
+            None => Ok(()),
+            Some(other) => {
+                let what = format!(
+                    "the limits `{other}` and `{name}` would share their state: their ids are equal by chance"
+                );
+                Err(Problem::new(place, what).hint("rename one of them, or give it another `id`"))
+            }
+        }
+    }
 }
 
 /// A request waits for one queue: with two, the order of its releases would follow neither.
@@ -183,25 +161,32 @@ enum Amount {
 
 fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let name = problems.note(limit_name(file));
-    let algorithm = problems.note(algorithm(file));
-    let amount = problems.note(amount(file));
-    let window = problems.note(window(file));
+    let stable_id = problems.note(file.id.as_ref().map(|field| own_name(field, "id of a limit")).transpose());
     let key = problems.note(key(file));
     let matcher = problems.note(matcher(file.matches.as_ref()));
     let unit = problems.note(file.unit.as_ref().map_or_else(|| Ok(REQUESTS.to_owned()), word));
     let if_missing = problems.note(choice(file.if_missing.as_ref(), &IF_MISSING));
     let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
+    let (rule, grant) = resolve_grant(file, problems)?;
+    let name = name?;
+    let id = LimitId::of(stable_id?.as_deref().unwrap_or(&name), &rule);
+    let (key, matcher, allowed) = (key?, matcher?, allowed?);
+    Some(Limit { name, id, unit: unit?, key, matcher, if_missing: if_missing?, allowed, grant })
+}
+
+/// What a limit grants, with the rule that its id is made of.
+pub(super) fn resolve_grant(file: &LimitFile, problems: &mut Problems) -> Option<(Rule, Grant)> {
+    let algorithm = problems.note(algorithm(file));
+    let amount = problems.note(amount(file));
+    let window = problems.note(window(file));
     let extras = algorithm.and_then(|algorithm| extras(file, algorithm, problems));
     let (algorithm, amount, window) = (algorithm?, amount?, window?);
     let rule = problems.note(rule(file, algorithm, amount, window, extras?))?;
-    let name = name?;
-    let id = LimitId::of(&name, &rule);
     let grant = match amount {
-        Amount::Bounded(_) => Grant::Bounded(rule),
+        Amount::Bounded(_) => Grant::Bounded(rule.clone()),
         Amount::Unlimited => Grant::Unlimited { algorithm, window },
     };
-    let (key, matcher, allowed) = (key?, matcher?, allowed?);
-    Some(Limit { name, id, unit: unit?, key, matcher, if_missing: if_missing?, allowed, grant })
+    Some((rule, grant))
 }
 
 /// The lints that are not to be told.
@@ -225,13 +210,7 @@ fn allowed(field: Field) -> Result<Vec<&'static str>, Problem> {
 
 fn limit_name(file: &LimitFile) -> Result<String, Problem> {
     let field = file.require(file.name.as_ref(), "name", "give it a name, such as `name: per-user`")?;
-    let text = field.text("a text")?;
-    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    if (1..=MAX_NAME_LEN).contains(&text.len()) && text.bytes().all(fits) {
-        return Ok(text.to_owned());
-    }
-    let problem = Problem::new(field.node.place, format!("`{}` is not a valid name of a limit", shown(text)));
-    Err(problem.hint(format!("use 1 to {MAX_NAME_LEN} of the characters `a-z 0-9 -`")))
+    own_name(&field, "name of a limit")
 }
 
 fn algorithm(file: &LimitFile) -> Result<Algorithm, Problem> {
@@ -321,47 +300,6 @@ fn length(field: &Field) -> Result<Duration, Problem> {
 fn key(file: &LimitFile) -> Result<Vec<String>, Problem> {
     let hint = "say what it counts by, such as `key: [user]`, or `key: []` for one counter for all";
     names(file.require(file.key.as_ref(), "key", hint)?)
-}
-
-fn matcher(field: Option<&Field>) -> Result<Matcher, Problem> {
-    let Some(field) = field else { return Ok(Matcher::default()) };
-    let Value::Map(entries) = &field.node.value else {
-        let problem = field.must_be("a mapping of attributes to patterns");
-        return Err(problem.hint("write `match: { endpoint: \"/v1/*\" }`"));
-    };
-    if entries.len() > MAX_ATTRIBUTES {
-        let what =
-            format!("`match` has {} attributes, and at most {MAX_ATTRIBUTES} are allowed", entries.len());
-        return Err(Problem::new(field.node.place, what));
-    }
-    let mut seen: HashMap<String, Place> = HashMap::new();
-    let mut parts = Vec::with_capacity(entries.len());
-    for (name, pattern) in entries {
-        let attribute = attribute(name, "match")?;
-        let compiled = Matcher::new([(attribute.as_str(), pattern_text(&attribute, pattern)?)]);
-        parts.push(compiled.map_err(|error| Problem::new(pattern.place, error.to_string()))?);
-        if let Some(first) = seen.insert(attribute.clone(), name.place) {
-            return Err(repeated(&attribute, name.place, first));
-        }
-    }
-    Ok(Matcher::all_of(parts))
-}
-
-fn pattern_text<'n>(attribute: &str, node: &'n Node) -> Result<&'n str, Problem> {
-    let Value::Text(text) = &node.value else {
-        let what = format!("the pattern of `{attribute}` must be a text, not {}", describe(&node.value));
-        let several =
-            matches!(node.value, Value::List(_)).then(|| "write alternatives as `{a,b}`".to_owned());
-        return Err(Problem::new(node.place, what).maybe_hint(several.or_else(|| quoted_hint(&node.value))));
-    };
-    if text.len() > MAX_PATTERN_LEN {
-        let what = format!(
-            "the pattern of `{attribute}` has {} bytes, and at most {MAX_PATTERN_LEN} are allowed",
-            text.len()
-        );
-        return Err(Problem::new(node.place, what));
-    }
-    Ok(text)
 }
 
 /// A word of a fixed set, and what it means; the first is the default.

@@ -129,8 +129,10 @@ fn text(verdict: &Verdict<'_>) -> String {
         Some(Retry::Never) => "denied, can never pass\n".to_owned(),
     };
     verdict.limits.iter().for_each(|limit| text.push_str(&line(limit)));
-    if verdict.limits.is_empty() {
-        text.push_str("  no limit applies\n");
+    match verdict.exempt {
+        Some(exemption) => text.extend(["  exempt by `", exemption, "`\n"]),
+        None if verdict.limits.is_empty() => text.push_str("  no limit applies\n"),
+        None => {}
     }
     text
 }

@@ -52,6 +52,8 @@ struct Body<'a> {
     #[serde(rename = "violated-policies", skip_serializing_if = "Option::is_none")]
     violated_policies: Option<Violated<'a>>,
     allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exempt: Option<&'a str>,
     binding: Option<&'a str>,
     retry_after_ms: RetryMs,
     delay_ms: u64,
@@ -71,6 +73,7 @@ impl<'a> Body<'a> {
             detail: refused.then_some(Detail(verdict)),
             violated_policies: refused.then_some(Violated(verdict)),
             allowed: verdict.allowed,
+            exempt: verdict.exempt,
             binding: verdict.binding_limit().map(|limit| limit.name),
             retry_after_ms: RetryMs(verdict.retry()),
             delay_ms: ceil_ms(verdict.delay()),

@@ -238,6 +238,7 @@ fn malformed(error: &RequestError) -> Problem {
     let place = match error {
         RequestError::UnknownDomain(_) => "/domain",
         RequestError::Ask(AskError::UnknownUnit { .. }) => "/cost",
+        RequestError::Ask(AskError::UnknownTier { .. }) => "/attributes/tier",
         RequestError::Ask(_) => "/attributes",
     };
     Problem::malformed(shortened(error.to_string())).at(place)

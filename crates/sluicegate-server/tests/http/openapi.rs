@@ -105,6 +105,7 @@ type Exchange = (&'static str, &'static str, Reply);
 
 const POLICY: &str = "
 version: 1
+exempt: [{ name: probes, match: { endpoint: /healthz } }]
 limits:
   - { name: per-user, algorithm: fixed_window, limit: 3, per: 1m, key: [user] }
   - { name: free, algorithm: gcra, limit: unlimited, per: 1s, key: [] }
@@ -121,6 +122,7 @@ fn decisions() -> Vec<Exchange> {
         post("/v1/peek", body);
         post("/v1/batch", &format!(r#"{{"requests": [{body}, {{}}]}}"#));
     }
+    post("/v1/take", r#"{"attributes": {"endpoint": "/healthz"}}"#);
     let degraded = without_store();
     for body in [r#"{"attributes": {}}"#, r#"{"attributes": {}, "cost": 4}"#] {
         exchanges.push(("/v1/take", "post", degraded.post("/v1/take", body)));

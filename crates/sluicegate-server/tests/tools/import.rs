@@ -31,7 +31,7 @@ type Pairs<'a> = &'a [(&'a str, &'a str)];
 /// What applies to a request: `name amount/seconds subject`.
 fn applied(policy: &Policy, attributes: Pairs<'_>) -> Vec<String> {
     let attributes: Attributes = attributes.iter().copied().collect();
-    let applied = policy.apply(&attributes, &Costs::default()).unwrap();
+    let applied = policy.apply(&attributes, &Costs::default()).unwrap().limits;
     let line = |applied: &Applied<'_>| {
         let (_, window) = applied.limit.grant.shape();
         match &applied.ask {

@@ -29,9 +29,16 @@ pub(super) const NEVER_BINDS: Lint = Lint {
 
 fn never_binds(policy: &Policy, limit: &Limit) -> Option<Found> {
     let Grant::Bounded(rule) = &limit.grant else { return None };
+    // Where tiers or overrides grant something else, what is said of the limits does not hold of every request.
+    if policy.grants_vary(&limit.name) {
+        return None;
+    }
     let stricter = |other: &&Limit| {
         let Grant::Bounded(others) = &other.grant else { return false };
-        other.name != limit.name && implies(others, rule) && counts_all_of(other, limit)
+        other.name != limit.name
+            && !policy.grants_vary(&other.name)
+            && implies(others, rule)
+            && counts_all_of(other, limit)
     };
     let other = policy.limits().iter().find(stricter)?;
     // Of two equal limits the first stays.

@@ -55,8 +55,8 @@ impl Contender for Ours {
 
     async fn clear(&self, key: &str) -> Result<(), RaceError> {
         let (attributes, costs) = (attributes(key), Costs::default());
-        let applied = self.limiter.policy().apply(&attributes, &costs).unwrap_or_default();
-        for ask in applied.into_iter().filter_map(|applied| applied.ask) {
+        let matched = self.limiter.policy().apply(&attributes, &costs).unwrap_or_default();
+        for ask in matched.limits.into_iter().filter_map(|applied| applied.ask) {
             let forgotten = self.limiter.store().forget(ask.id, &ask.subject).await;
             forgotten.map_err(|error| RaceError::unanswered("forget")(error.into()))?;
         }

@@ -1,0 +1,214 @@
+//! From a request to its asks: which limits apply, and what each of them grants.
+
+use super::{Attributes, Costs, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, TIER};
+use crate::ask::{Ask, Subject};
+
+/// A request that a policy cannot turn into asks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// A cost in a unit that no limit of the domain counts: it would be silently unenforced.
+    #[error("no limit of domain `{domain}` counts the unit `{unit}`")]
+    UnknownUnit {
+        /// The domain.
+        domain: String,
+        /// The unit.
+        unit: String,
+    },
+    /// A tier that the domain does not have: which amounts hold would be a guess.
+    #[error("domain `{domain}` has no tier `{tier}`; its tiers are {known}")]
+    UnknownTier {
+        /// The domain.
+        domain: String,
+        /// The tier of the request.
+        tier: String,
+        /// The tiers of the domain, as a list for a person.
+        known: String,
+    },
+    /// A limit with `if_missing: refuse` lacks an attribute of its key.
+    #[error("limit `{limit}` needs the attribute `{attribute}`")]
+    MissingAttribute {
+        /// The limit.
+        limit: String,
+        /// The attribute.
+        attribute: String,
+    },
+    /// More limits match than are decided at once: some of them would be silently unenforced.
+    #[error("more than {MAX_APPLIED} limits of domain `{domain}` apply to the request")]
+    TooManyLimits {
+        /// The domain.
+        domain: String,
+    },
+}
+
+/// What a policy says to a request.
+#[derive(Clone, Debug, Default)]
+pub struct Matched<'p> {
+    /// The exemption that lets the request pass uncounted; then no limit applies.
+    pub exempt: Option<&'p str>,
+    /// The limits that apply, in the order of the file.
+    pub limits: Vec<Applied<'p>>,
+}
+
+/// A limit that applies to a request, with what it asks a store; an unlimited one asks nothing.
+#[derive(Clone, Debug)]
+pub struct Applied<'p> {
+    /// The limit.
+    pub limit: &'p Limit,
+    /// Where its amount comes from.
+    pub amount_of: AmountOf<'p>,
+    /// The cost in the limit's unit.
+    pub cost: u64,
+    /// The ask; `None` if unlimited.
+    pub ask: Option<Ask<'p>>,
+}
+
+/// Where the amount of a limit comes from, for a request: an override before a tier, a tier before the limit itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AmountOf<'p> {
+    /// The limit's own.
+    Limit,
+    /// The request's tier, by name.
+    Tier(&'p str),
+    /// The first override that the request matches and that names the limit, by its position in the file.
+    Override(usize),
+}
+
+impl Policy {
+    /// What the policy says to a request: exempt, or the limits that apply with their asks.
+    ///
+    /// Nothing that a request sends is ignored because it is exempt: an unknown unit or tier is an error all the same.
+    ///
+    /// # Errors
+    /// [`AskError`] if a unit or the tier is unknown, an attribute is missing that a limit insists on, or more than
+    /// [`MAX_APPLIED`] limits apply.
+    pub fn apply(&self, attributes: &Attributes, costs: &Costs) -> Result<Matched<'_>, AskError> {
+        self.check_units(costs)?;
+        let tier = self.tier(attributes)?;
+        if let Some(exempt) = self.exemption(attributes) {
+            return Ok(Matched { exempt: Some(exempt), limits: Vec::new() });
+        }
+        let exceptions = Exceptions { tier, overrides: self.overrides(attributes) };
+        let mut limits: Vec<Applied<'_>> = Vec::new();
+        for at in self.limit_index.candidates(attributes).iter().copied() {
+            let Some(limit) = self.rules.limits.get(at).filter(|limit| applies(limit, attributes)) else {
+                continue;
+            };
+            if limits.len() == MAX_APPLIED {
+                return Err(AskError::TooManyLimits { domain: self.domain().to_owned() });
+            }
+            if limit.if_missing == IfMissing::Refuse {
+                check_key(limit, attributes)?;
+            }
+            let (grant, amount_of) = exceptions.grant(at, limit);
+            let cost = costs.of(&limit.unit);
+            let ask = match grant {
+                Grant::Unlimited { .. } => None,
+                Grant::Bounded(rule) => {
+                    let subject = self.subject(limit, attributes, &limits);
+                    Some(Ask { rule, id: limit.id, subject, cost })
+                }
+            };
+            limits.push(Applied { limit, amount_of, cost, ask });
+        }
+        Ok(Matched { exempt: None, limits })
+    }
+
+    fn check_units(&self, costs: &Costs) -> Result<(), AskError> {
+        match costs.units().find(|unit| !self.units.iter().any(|known| known == unit)) {
+            None => Ok(()),
+            Some(unit) => {
+                Err(AskError::UnknownUnit { domain: self.domain().to_owned(), unit: unit.to_owned() })
+            }
+        }
+    }
+
+    /// The request's tier. In a domain without tiers the attribute is one like any other.
+    fn tier(&self, attributes: &Attributes) -> Result<Option<(&str, &Grants)>, AskError> {
+        let Some(tier) = attributes.value(TIER).filter(|_| !self.rules.tiers.is_empty()) else {
+            return Ok(None);
+        };
+        match self.rules.tiers.get_key_value(tier) {
+            Some((name, grants)) => Ok(Some((name, grants))),
+            None => Err(self.unknown_tier(tier)),
+        }
+    }
+
+    /// The error of a tier that the domain does not have.
+    fn unknown_tier(&self, tier: &str) -> AskError {
+        /// More names than this make a message that nobody reads.
+        const MAX_NAMED: usize = 10;
+        let mut known: Vec<String> = self.tiers().take(MAX_NAMED).map(|name| format!("`{name}`")).collect();
+        if self.rules.tiers.len() > MAX_NAMED {
+            known.push("…".to_owned());
+        }
+        let (domain, tier) = (self.domain().to_owned(), tier.to_owned());
+        AskError::UnknownTier { domain, tier, known: known.join(", ") }
+    }
+
+    /// The first exemption that the request matches.
+    fn exemption(&self, attributes: &Attributes) -> Option<&str> {
+        let candidates = self.exempt_index.candidates(attributes);
+        let mut exemptions = candidates.iter().filter_map(|at| self.rules.exempt.get(*at));
+        let first = exemptions.find(|exemption| exemption.matcher.matches(attributes));
+        first.map(|exemption| exemption.name.as_str())
+    }
+
+    /// The overrides that the request matches, in the order of the file.
+    fn overrides(&self, attributes: &Attributes) -> Vec<(usize, &Grants)> {
+        let candidates = self.override_index.candidates(attributes);
+        let entries = candidates.iter().filter_map(|at| Some((*at, self.rules.overrides.get(*at)?)));
+        let matching = entries.filter(|(_, entry)| entry.matcher.matches(attributes));
+        matching.map(|(at, entry)| (at, &entry.grants)).collect()
+    }
+
+    /// The subject of a limit; limits that count by the same key share one text.
+    fn subject(&self, limit: &Limit, attributes: &Attributes, earlier: &[Applied<'_>]) -> Subject {
+        let mut same_key = earlier.iter().filter(|other| other.limit.key == limit.key);
+        if let Some(ask) = same_key.find_map(|other| other.ask.as_ref()) {
+            return ask.subject.clone();
+        }
+        let (slot_by, key) = (pairs(self.slot_by(), attributes), pairs(&limit.key, attributes));
+        Subject::new(self.domain(), &slot_by, &key)
+    }
+}
+
+/// What a request gets instead of the limits' own amounts.
+struct Exceptions<'p> {
+    tier: Option<(&'p str, &'p Grants)>,
+    overrides: Vec<(usize, &'p Grants)>,
+}
+
+impl<'p> Exceptions<'p> {
+    /// What holds for the limit at this position, and why.
+    fn grant(&self, at: usize, limit: &'p Limit) -> (&'p Grant, AmountOf<'p>) {
+        let overridden = self
+            .overrides
+            .iter()
+            .find_map(|(entry, grants)| grants.get(&at).map(|grant| (grant, AmountOf::Override(*entry))));
+        let tiered = || {
+            let (name, grants) = self.tier?;
+            Some((grants.get(&at)?, AmountOf::Tier(name)))
+        };
+        overridden.or_else(tiered).unwrap_or((&limit.grant, AmountOf::Limit))
+    }
+}
+
+fn applies(limit: &Limit, attributes: &Attributes) -> bool {
+    let skipped = limit.if_missing == IfMissing::Skip && missing_attribute(limit, attributes).is_some();
+    limit.matcher.matches(attributes) && !skipped
+}
+
+fn check_key(limit: &Limit, attributes: &Attributes) -> Result<(), AskError> {
+    let Some(attribute) = missing_attribute(limit, attributes) else { return Ok(()) };
+    let (limit, attribute) = (limit.name.clone(), attribute.to_owned());
+    Err(AskError::MissingAttribute { limit, attribute })
+}
+
+fn missing_attribute<'l>(limit: &'l Limit, attributes: &Attributes) -> Option<&'l str> {
+    limit.key.iter().map(String::as_str).find(|name| attributes.value(name).is_none())
+}
+
+fn pairs<'a>(names: &'a [String], attributes: &'a Attributes) -> Vec<(&'a str, Option<&'a str>)> {
+    names.iter().map(|name| (name.as_str(), attributes.value(name))).collect()
+}
