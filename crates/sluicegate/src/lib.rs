@@ -1,5 +1,6 @@
 //! Rate limits as one atomic decision.
 
+mod acquire;
 mod asks;
 pub mod clock;
 pub mod embedded;

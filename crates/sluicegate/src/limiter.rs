@@ -7,7 +7,7 @@ use sluicegate_core::{
     policy::{Applied, AskError, Matched},
 };
 
-use crate::{clock::Clock, store::Store, store::StoreError};
+use crate::{acquire::Queues, clock::Clock, store::Store, store::StoreError};
 
 /// Decides requests: which limits of a policy apply, and whether the store lets them pass.
 #[derive(Clone, Debug)]
@@ -15,6 +15,7 @@ pub struct Limiter<S, C> {
     policy: Policy,
     store: S,
     clock: C,
+    queues: Queues,
 }
 
 /// The answer to one request, limit by limit.
@@ -115,7 +116,7 @@ pub enum Verb {
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// A limiter for one domain.
     pub fn new(policy: Policy, store: S, clock: C) -> Self {
-        Self { policy, store, clock }
+        Self { policy, store, clock, queues: Queues::default() }
     }
 
     /// The policy in force.
@@ -126,6 +127,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// The store.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.queues
     }
 
     /// The clock.
