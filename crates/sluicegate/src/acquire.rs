@@ -85,7 +85,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         patience: Duration,
     ) -> Result<Verdict<'_>, LimiterError> {
         let until = Instant::now().checked_add(patience);
-        let lane = self.queues().lane(awaited(&self.policy().apply(attributes, costs)?));
+        let lane = self.queues().lane(awaited(&self.policy().apply(attributes, costs)?.limits));
         let turn = match until {
             Some(until) => timeout_at(until, lane.lock()).await.ok(),
             None => Some(lane.lock().await),
