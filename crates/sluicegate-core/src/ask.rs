@@ -33,6 +33,7 @@ impl LimitId {
     }
 
     /// The id as stored.
+    #[inline]
     pub const fn as_u32(self) -> u32 {
         self.0
     }

@@ -18,6 +18,7 @@ impl Micros {
     pub const MAX: Self = Self((1 << 53) - (1 << 50));
 
     /// An instant from microseconds since the epoch; later than [`Micros::MAX`] saturates.
+    #[inline]
     pub const fn new(micros: u64) -> Self {
         Self(if micros > Self::MAX.0 { Self::MAX.0 } else { micros })
     }
@@ -28,6 +29,7 @@ impl Micros {
     }
 
     /// Microseconds since the epoch.
+    #[inline]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
@@ -77,6 +79,7 @@ impl Tick {
     }
 
     /// Microseconds in one tick.
+    #[inline]
     pub const fn as_micros(self) -> u64 {
         self.0
     }
@@ -99,13 +102,15 @@ impl Tick {
     }
 
     /// The instant at which `tick` begins, in microseconds.
+    #[inline]
     pub const fn start_us(self, tick: u64) -> u64 {
         tick.saturating_mul(self.0)
     }
 
     /// [`MAX_SKEW_US`] in ticks.
+    #[inline]
     pub const fn max_skew(self) -> u64 {
-        MAX_SKEW_US / self.0
+        self.ticks_in(MAX_SKEW_US)
     }
 }
 

@@ -57,6 +57,7 @@ impl Bucket {
     }
 
     /// The highest level that an ask of `cost` may find.
+    #[inline]
     pub fn room(&self, cost: u64) -> u64 {
         match self.shape {
             Shape::Burst { burst } => burst.saturating_sub(cost).saturating_mul(self.window),
@@ -65,6 +66,7 @@ impl Bucket {
     }
 
     /// The highest level that can be owed; a lowered amount clamps to it.
+    #[inline]
     pub fn capacity(&self) -> u64 {
         match self.shape {
             Shape::Burst { burst } => burst.saturating_mul(self.window),
@@ -73,10 +75,12 @@ impl Bucket {
     }
 
     /// What a cost adds to the level.
+    #[inline]
     pub fn added_by(&self, cost: u64) -> u64 {
         cost.saturating_mul(self.window)
     }
 
+    #[inline]
     fn ticks_to_drain(&self, level: u64) -> u64 {
         if self.amount == 0 { 0 } else { level.div_ceil(self.amount) }
     }

@@ -37,6 +37,7 @@ pub struct State {
 
 impl FixedWindow {
     /// The start of the window that a first count at `at` opens.
+    #[inline]
     pub fn opening(&self, at: At) -> u64 {
         match self.align {
             Align::FirstRequest => at.now,

@@ -29,10 +29,12 @@ pub struct State {
 
 impl SlidingCounter {
     /// The window, in ticks.
+    #[inline]
     pub fn window(&self) -> u64 {
         self.window
     }
 
+    #[inline]
     fn left_of_window(&self, state: &State, now: u64) -> u64 {
         self.window.saturating_sub(now.saturating_sub(state.start))
     }

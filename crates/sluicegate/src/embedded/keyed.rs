@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{AskDecision, LimitId, Micros, Question, Retry, Rule, State};
+use sluicegate_core::{AskDecision, LimitId, Micros, Question, Retry, Rule};
 
-use super::{EmbeddedConfig, EmbeddedStore, Keyed};
+use super::{EmbeddedConfig, EmbeddedStore, Keyed, record, table::Numbers};
 use crate::clock::{Clock, SystemClock};
 
 /// One rule, counted by any key.
@@ -32,31 +32,33 @@ pub struct KeyedLimiter<C = SystemClock> {
 /// The key has used up its limit.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the limit is used up")]
-pub struct Refused<'r>(Numbers<'r>);
+pub struct Refused<'r>(Why<'r>);
 
 #[derive(Clone, Debug)]
-enum Numbers<'r> {
+enum Why<'r> {
     Known(AskDecision),
-    OfState { rule: &'r Rule, cost: u64, now: Micros, state: State },
+    OfSlot { rule: &'r Rule, cost: u64, now: Micros, slot: Numbers },
 }
 
 impl<'r> Refused<'r> {
     pub(super) fn known(decision: AskDecision) -> Self {
-        Self(Numbers::Known(decision))
+        Self(Why::Known(decision))
     }
 
     #[inline]
-    pub(super) fn by(rule: &'r Rule, cost: u64, now: Micros, state: State) -> Self {
-        Self(Numbers::OfState { rule, cost, now, state })
+    pub(super) fn by(rule: &'r Rule, cost: u64, now: Micros, slot: Numbers) -> Self {
+        Self(Why::OfSlot { rule, cost, now, slot })
     }
 
     /// The numbers of the refusal.
     pub fn decision(&self) -> AskDecision {
         match &self.0 {
-            Numbers::Known(decision) => *decision,
-            Numbers::OfState { rule, cost, now, state } => {
+            Why::Known(decision) => *decision,
+            Why::OfSlot { rule, cost, now, slot } => {
                 // The state is rolled, and only rolling depends on the key.
-                Question { rule, key: &[], cost: *cost, now: *now }.report(state, false)
+                let question = Question { rule, key: &[], cost: *cost, now: *now };
+                let state = record::unpack(rule, *slot).unwrap_or_else(|| question.fresh());
+                question.report(&state, false)
             }
         }
     }

@@ -27,12 +27,12 @@ pub use keyed::{KeyedLimiter, Refused};
 use logs::Logs;
 use record::Slotted;
 use sketch::{Estimate, Sketch};
-use table::{Glimpse, Home, Locked, Place, Table, Words};
+use table::{Busy, Home, Locked, Numbers, Place, Table};
 
 /// How much an embedded store keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EmbeddedConfig {
-    /// Keys that are counted one by one, each limit's key for itself: 1 to 2^31, by default 2^20 (about 43 MB once
+    /// Keys that are counted one by one, each limit's key for itself: 1 to 2^31, by default 2^20 (about 54 MB once
     /// all are in use; less before).
     pub max_keys: usize,
     /// Entries of all sliding logs together, 16 bytes each: by default four for each of `max_keys`. Beyond it, entries
@@ -92,9 +92,9 @@ struct Seat<'a> {
     found: Found,
 }
 
-/// What was decided without a lock: the state as of now, charged or refused.
+/// What was decided without a lock: the state as of now, charged or refused, as a slot holds it.
 struct Fast {
-    state: State,
+    numbers: Numbers,
     charged: bool,
 }
 
@@ -102,7 +102,7 @@ struct Fast {
 enum Found {
     /// In a slot of its own, with the state as of now; `old` if the slot was not claimed just now. `moved` is what
     /// was moved to now after a clock stepped back: a denial keeps it, or each later one would move it anew.
-    Slot { place: Place, old: Option<Words>, state: State, moved: Option<State> },
+    Slot { place: Place, old: Option<Numbers>, state: State, moved: Option<State> },
     /// In the sketch.
     Sketch(Estimate),
 }
@@ -144,7 +144,7 @@ impl EmbeddedStore {
         let home = self.table.home(fingerprint);
         let locked = self.table.lock([home].into_iter());
         let Some(place) = locked.find(fingerprint, home) else { return false };
-        record::drop_log(locked.read(place), &self.logs);
+        record::drop_log(locked.hold(place), &self.logs);
         locked.release(place);
         true
     }
@@ -155,7 +155,9 @@ impl EmbeddedStore {
         let home = self.table.home(fingerprint);
         let locked = self.table.lock([home].into_iter());
         let place = locked.find(fingerprint, home)?;
-        record::read(rule, locked.read(place), &self.logs)
+        let state = record::read(rule, locked.hold(place), &self.logs);
+        locked.put_back(place);
+        state
     }
 
     /// The keys that have not reset and are counted one by one. It looks at every slot: not for a hot path.
@@ -170,73 +172,67 @@ impl EmbeddedStore {
 
     /// Decides one ask.
     fn take_one(&self, keyed: &Keyed<'_, '_>, now: Micros) -> AskDecision {
-        match self.fast(keyed, now) {
-            Some(Fast { state, charged }) => keyed.question(now).report(&state, charged),
-            None => self.take_locked(keyed, now),
+        for _ in 0..FAST_TRIES {
+            match self.fast(keyed, now) {
+                Ok(Some(Fast { numbers, charged })) => {
+                    let Some(state) = record::unpack(keyed.rule, numbers) else { break };
+                    return keyed.question(now).report(&state, charged);
+                }
+                Ok(None) => break,
+                Err(Busy) => std::hint::spin_loop(),
+            }
         }
+        let decisions = self.decide_all(std::slice::from_ref(keyed), now, true);
+        decisions.into_iter().next().unwrap_or(AskDecision::UNLIMITED)
     }
 
     /// The verdict alone; the numbers of a refusal are worked out when they are asked for.
     #[inline]
     fn check_one<'r>(&self, keyed: &Keyed<'r, '_>, now: Micros) -> Result<(), Refused<'r>> {
         match self.fast(keyed, now) {
-            Some(Fast { charged: true, .. }) => Ok(()),
-            Some(Fast { state, .. }) if keyed.cost > 0 => {
-                Err(Refused::by(keyed.rule, keyed.cost, now, state))
-            }
-            Some(_) => Ok(()),
-            None => match self.take_locked(keyed, now) {
-                AskDecision { allowed: true, .. } => Ok(()),
-                decision => Err(Refused::known(decision)),
-            },
+            Ok(Some(Fast { charged, .. })) if charged || keyed.cost == 0 => Ok(()),
+            Ok(Some(Fast { numbers, .. })) => Err(Refused::by(keyed.rule, keyed.cost, now, numbers)),
+            Ok(None) | Err(Busy) => self.check_slowly(keyed, now),
+        }
+    }
+
+    #[cold]
+    fn check_slowly<'r>(&self, keyed: &Keyed<'r, '_>, now: Micros) -> Result<(), Refused<'r>> {
+        match self.take_one(keyed, now) {
+            AskDecision { allowed: true, .. } => Ok(()),
+            decision => Err(Refused::known(decision)),
         }
     }
 
     /// Decides about a key that has a slot, without a lock while reading: a denial writes to no shared line.
-    /// `None`: the key is new, a log, skewed or being changed.
+    /// `None`: the key is new, a log or skewed.
     #[inline]
-    fn fast(&self, keyed: &Keyed<'_, '_>, now: Micros) -> Option<Fast> {
+    fn fast(&self, keyed: &Keyed<'_, '_>, now: Micros) -> Result<Option<Fast>, Busy> {
         match keyed.rule.machine() {
+            AnyMachine::Bucket(machine) => self.fast_with(machine, keyed, now),
             AnyMachine::FixedWindow(machine) => self.fast_with(machine, keyed, now),
             AnyMachine::SlidingCounter(machine) => self.fast_with(machine, keyed, now),
-            AnyMachine::Bucket(machine) => self.fast_with(machine, keyed, now),
-            AnyMachine::SlidingLog(_) => None,
+            AnyMachine::SlidingLog(_) => Ok(None),
         }
     }
 
     #[inline]
-    fn fast_with<M: Slotted>(&self, machine: &M, keyed: &Keyed<'_, '_>, now: Micros) -> Option<Fast> {
+    fn fast_with<M: Slotted>(
+        &self,
+        machine: &M,
+        keyed: &Keyed<'_, '_>,
+        now: Micros,
+    ) -> Result<Option<Fast>, Busy> {
         let fingerprint = self.secret.fingerprint(keyed.id, keyed.key);
-        let home = self.table.home(fingerprint);
-        let (tick, at) = (keyed.rule.tick(), keyed.rule.at(now, keyed.key));
-        for _ in 0..FAST_TRIES {
-            let seen = match self.table.glimpse(fingerprint, home) {
-                Glimpse::Found(seen) => seen,
-                Glimpse::Absent => return None,
-                Glimpse::Busy => {
-                    std::hint::spin_loop();
-                    continue;
-                }
-            };
-            let state = machine.roll(machine.unpack(tick, seen.words), at).ok()?;
-            let counts = keyed.cost > 0
-                && keyed.cost <= machine.max_cost()
-                && machine.admits(&state, at.now, keyed.cost);
-            if !counts {
-                return Some(Fast { state: state.into(), charged: false });
-            }
-            let charged = machine.charge(state, at.now, keyed.cost);
-            if self.table.write_if_unchanged(&seen, machine.pack(tick, &charged)) {
-                return Some(Fast { state: charged.into(), charged: true });
-            }
+        let Some(seen) = self.table.glimpse(fingerprint)? else { return Ok(None) };
+        let (tick, at, cost) = (keyed.rule.tick(), keyed.rule.at(now, keyed.key), keyed.cost);
+        let Ok(state) = machine.roll(machine.unpack(seen.numbers), at) else { return Ok(None) };
+        if cost == 0 || cost > machine.max_cost() || !machine.admits(&state, at.now, cost) {
+            return Ok(Some(Fast { numbers: machine.pack(&state), charged: false }));
         }
-        None
-    }
-
-    #[cold]
-    fn take_locked(&self, keyed: &Keyed<'_, '_>, now: Micros) -> AskDecision {
-        let decisions = self.decide_all(std::slice::from_ref(keyed), now, true);
-        decisions.into_iter().next().unwrap_or(AskDecision::UNLIMITED)
+        let words = machine.words(tick, &machine.charge(state, at.now, cost));
+        seen.write_if_unchanged(words)?;
+        Ok(Some(Fast { numbers: words.numbers, charged: true }))
     }
 
     fn decide(&self, asks: &[Ask<'_>], now: Micros, count: bool) -> Decision {
@@ -248,7 +244,7 @@ impl EmbeddedStore {
     /// Decides all asks under the locks of all their buckets: every one is counted, or none.
     fn decide_all(&self, asks: &[Keyed<'_, '_>], now: Micros, count: bool) -> Few<AskDecision> {
         if !self.logs.has_room() {
-            self.table.sweep(now, |words| record::drop_log(words, &self.logs));
+            self.table.sweep(now, |numbers| record::drop_log(numbers, &self.logs));
         }
         let fingerprint = |ask: &Keyed<'_, '_>| self.secret.fingerprint(ask.id, ask.key);
         let fingerprints: Few<Fingerprint> = asks.iter().map(fingerprint).collect();
@@ -277,10 +273,10 @@ impl EmbeddedStore {
         let home = self.table.home(fingerprint);
         let found = match locked.find(fingerprint, home) {
             Some(place) => {
-                let words = locked.hold(place, now);
-                let stored = record::read(ask.rule, words, &self.logs);
+                let numbers = locked.hold(place);
+                let stored = record::read(ask.rule, numbers, &self.logs);
                 let (state, moved) = rolled(&question, stored);
-                Found::Slot { place, old: Some(words), state, moved }
+                Found::Slot { place, old: Some(numbers), state, moved }
             }
             None => self.seat_new(&question, fingerprint, home, locked),
         };
@@ -295,7 +291,7 @@ impl EmbeddedStore {
         locked: &Locked<'_>,
     ) -> Found {
         let estimate = self.sketch.estimate(fingerprint, question.now);
-        let reclaim = |words| record::drop_log(words, &self.logs);
+        let reclaim = |numbers| record::drop_log(numbers, &self.logs);
         // Only a log needs room among the logs: however many of them there are, others are counted one by one.
         let has_room = question.rule.algorithm() != Algorithm::SlidingLog || self.logs.has_room();
         let claimed = if estimate.is_empty() && has_room {
@@ -339,7 +335,7 @@ impl EmbeddedStore {
                     (Some(_), Some(moved)) => {
                         locked.write(place, record::write(&question, moved, old, &self.logs));
                     }
-                    (Some(words), None) => locked.put_back(place, words, now),
+                    (Some(_), None) => locked.put_back(place),
                 }
                 decision
             }

@@ -11,95 +11,137 @@ use sluicegate_core::{
     rule::AnyMachine,
 };
 
-use super::{logs::Logs, table::Words};
+use super::{
+    logs::Logs,
+    table::{Numbers, Words},
+};
 
 /// Stands in the last word where the state is a log elsewhere; no count reaches it.
 const LOG: u64 = u64::MAX;
 
-/// A machine whose state fits a slot.
+/// A machine whose state fits the two numbers of a slot.
 pub(super) trait Slotted: Machine<State: Copy + Into<State>> {
-    fn unpack(&self, tick: Tick, words: Words) -> Self::State;
-    fn pack(&self, tick: Tick, state: &Self::State) -> Words;
+    fn unpack(&self, numbers: Numbers) -> Self::State;
+    fn pack(&self, state: &Self::State) -> Numbers;
+
+    /// When the state has reset, or later: it frees memory alone.
+    #[inline]
+    fn reset_us(&self, tick: Tick, state: &Self::State) -> u64 {
+        reset_us(self, tick, state)
+    }
+
+    #[inline]
+    fn words(&self, tick: Tick, state: &Self::State) -> Words {
+        Words { reset_us: self.reset_us(tick, state), numbers: self.pack(state) }
+    }
+}
+
+#[inline]
+fn reset_us<M: Machine + ?Sized>(machine: &M, tick: Tick, state: &M::State) -> u64 {
+    machine.reset_at(state).map_or(0, |at| tick.start_us(at))
 }
 
 impl Slotted for FixedWindow {
     #[inline]
-    fn unpack(&self, _tick: Tick, words: Words) -> Self::State {
-        fixed_window::State { start: words.a, used: words.b }
+    fn unpack(&self, Numbers { a, b }: Numbers) -> Self::State {
+        fixed_window::State { start: a, used: b }
     }
 
     #[inline]
-    fn pack(&self, tick: Tick, state: &Self::State) -> Words {
-        Words { reset_us: reset_us(self, tick, state), a: state.start, b: state.used }
+    fn pack(&self, state: &Self::State) -> Numbers {
+        Numbers { a: state.start, b: state.used }
     }
 }
 
 impl Slotted for Bucket {
     #[inline]
-    fn unpack(&self, _tick: Tick, words: Words) -> Self::State {
-        bucket::State { time: words.a, level: words.b }
+    fn unpack(&self, Numbers { a, b }: Numbers) -> Self::State {
+        bucket::State { time: a, level: b }
     }
 
-    /// The reset is up to twice as far away as due: a shift costs less than a division, and it frees memory alone.
     #[inline]
-    fn pack(&self, tick: Tick, state: &Self::State) -> Words {
+    fn pack(&self, state: &Self::State) -> Numbers {
+        Numbers { a: state.time, b: state.level }
+    }
+
+    /// Up to twice as far away as due: a shift costs less than a division.
+    #[inline]
+    fn reset_us(&self, tick: Tick, state: &Self::State) -> u64 {
         let ticks = (state.level >> self.amount().max(1).ilog2()).saturating_add(1);
-        let reset_us = tick.start_us(state.time.saturating_add(ticks));
-        Words { reset_us, a: state.time, b: state.level }
+        tick.start_us(state.time.saturating_add(ticks))
     }
 }
 
+/// A window has at least 1,000 ticks and amount times window stays below 2^51, so that a count has 42 bits at most, and
+/// the number of a window since the epoch 44.
+const COUNT_BITS: u32 = 42;
+const MAX_COUNT: u64 = (1 << COUNT_BITS) - 1;
+
+/// Three numbers in two: windows begin at multiples of their length.
 impl Slotted for SlidingCounter {
     #[inline]
-    fn unpack(&self, tick: Tick, words: Words) -> Self::State {
-        let start = tick.ticks_in(words.reset_us).saturating_sub(self.window().saturating_mul(2));
-        sliding_counter::State { start, previous: words.a, current: words.b }
+    fn unpack(&self, Numbers { a, b }: Numbers) -> Self::State {
+        let all = u128::from(a) << 64 | u128::from(b);
+        sliding_counter::State {
+            start: low_half(all >> (2 * COUNT_BITS)).saturating_mul(self.window()),
+            previous: low_half(all >> COUNT_BITS) & MAX_COUNT,
+            current: low_half(all) & MAX_COUNT,
+        }
     }
 
-    /// The reset is always the end of the second window, since the start is read back from it.
     #[inline]
-    fn pack(&self, tick: Tick, state: &Self::State) -> Words {
-        let end = state.start.saturating_add(self.window().saturating_mul(2));
-        Words { reset_us: tick.start_us(end), a: state.previous, b: state.current }
+    fn pack(&self, state: &Self::State) -> Numbers {
+        let window_number = u128::from(state.start / self.window().max(1));
+        let [previous, current] =
+            [state.previous, state.current].map(|count| u128::from(count.min(MAX_COUNT)));
+        let all = window_number << (2 * COUNT_BITS) | previous << COUNT_BITS | current;
+        Numbers { a: low_half(all >> 64), b: low_half(all) }
     }
 }
 
 #[inline]
-fn reset_us<M: Machine>(machine: &M, tick: Tick, state: &M::State) -> u64 {
-    machine.reset_at(state).map_or(0, |at| tick.start_us(at))
+fn low_half(bits: u128) -> u64 {
+    u64::try_from(bits & u128::from(u64::MAX)).unwrap_or(0)
 }
 
 /// The state of any machine.
-pub(super) fn read(rule: &Rule, words: Words, logs: &Logs) -> Option<State> {
-    let tick = rule.tick();
+pub(super) fn read(rule: &Rule, numbers: Numbers, logs: &Logs) -> Option<State> {
     match rule.machine() {
-        AnyMachine::FixedWindow(machine) => Some(machine.unpack(tick, words).into()),
-        AnyMachine::SlidingCounter(machine) => Some(machine.unpack(tick, words).into()),
-        AnyMachine::Bucket(machine) => Some(machine.unpack(tick, words).into()),
-        AnyMachine::SlidingLog(_) => logs.read(words.a).map(State::SlidingLog),
+        AnyMachine::SlidingLog(_) => logs.read(numbers.a).map(State::SlidingLog),
+        _ => unpack(rule, numbers),
+    }
+}
+
+/// The state of any machine but a log.
+pub(super) fn unpack(rule: &Rule, numbers: Numbers) -> Option<State> {
+    match rule.machine() {
+        AnyMachine::FixedWindow(machine) => Some(machine.unpack(numbers).into()),
+        AnyMachine::SlidingCounter(machine) => Some(machine.unpack(numbers).into()),
+        AnyMachine::Bucket(machine) => Some(machine.unpack(numbers).into()),
+        AnyMachine::SlidingLog(_) => None,
     }
 }
 
 /// The words of any machine's state; a log keeps the place that it had in `old`.
-pub(super) fn write(question: &Question<'_>, state: State, old: Option<Words>, logs: &Logs) -> Words {
+pub(super) fn write(question: &Question<'_>, state: State, old: Option<Numbers>, logs: &Logs) -> Words {
     let (tick, machine) = (question.rule.tick(), question.rule.machine());
     match (machine, state) {
-        (AnyMachine::FixedWindow(machine), State::FixedWindow(state)) => machine.pack(tick, &state),
-        (AnyMachine::SlidingCounter(machine), State::SlidingCounter(state)) => machine.pack(tick, &state),
-        (AnyMachine::Bucket(machine), State::Bucket(state)) => machine.pack(tick, &state),
+        (AnyMachine::FixedWindow(machine), State::FixedWindow(state)) => machine.words(tick, &state),
+        (AnyMachine::SlidingCounter(machine), State::SlidingCounter(state)) => machine.words(tick, &state),
+        (AnyMachine::Bucket(machine), State::Bucket(state)) => machine.words(tick, &state),
         (AnyMachine::SlidingLog(machine), State::SlidingLog(log)) => {
-            let place = old.and_then(|words| (words.b == LOG).then_some(words.a));
+            let place = old.and_then(|numbers| (numbers.b == LOG).then_some(numbers.a));
             let reset_us = reset_us(machine, tick, &log);
-            Words { reset_us, a: logs.write(place, log), b: LOG }
+            Words { reset_us, numbers: Numbers { a: logs.write(place, log), b: LOG } }
         }
         // A question's machine makes its states: there is nothing to keep of another's.
-        _ => old.unwrap_or(Words { reset_us: 0, a: 0, b: 0 }),
+        _ => Words { reset_us: 0, numbers: old.unwrap_or(Numbers { a: 0, b: 0 }) },
     }
 }
 
-/// Drops what the words hold elsewhere.
-pub(super) fn drop_log(words: Words, logs: &Logs) {
-    if words.b == LOG {
-        logs.remove(words.a);
+/// Drops what the numbers hold elsewhere.
+pub(super) fn drop_log(numbers: Numbers, logs: &Logs) {
+    if numbers.b == LOG {
+        logs.remove(numbers.a);
     }
 }
