@@ -2,11 +2,15 @@
 #![allow(clippy::print_stderr)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
+use futures_util::future::{join_all, join3};
 use sluicegate::{
     Store, StoreError,
-    core::{Ask, Decision, LimitId, Rule, State, Subject},
+    core::{Ask, Decision, LimitId, Micros, Rule, State, Subject},
     embedded::EmbeddedStore,
 };
 use sluicegate_redis::{RedisStore, record_key};
@@ -33,6 +37,53 @@ trait Open: Store {
 impl Open for RedisStore {
     async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
         self.state(rule, id, subject).await.unwrap()
+    }
+}
+
+/// A Redis store that is never idle: each take waits, and is decided in one call with others.
+struct Crowded {
+    store: RedisStore,
+    rule: Rule,
+    others: Vec<Subject>,
+}
+
+impl Crowded {
+    fn new(store: RedisStore) -> Self {
+        let rule = Rule::token_bucket(1_000_000, Duration::from_secs(1), 1_000_000).unwrap();
+        let other = |user: usize| Subject::new("crowd", &[], &[("user", Some(user.to_string().as_str()))]);
+        Self { store, rule, others: (0..18).map(other).collect() }
+    }
+}
+
+impl Store for Crowded {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        let ask = |subject: &Subject| {
+            let id = LimitId::of("crowd", &self.rule);
+            [Ask { rule: &self.rule, id, subject: subject.clone(), cost: 1 }]
+        };
+        let crowd: Vec<[Ask<'_>; 1]> = self.others.iter().map(ask).collect();
+        // Sixteen go at once. The next waits with the one in question, which waits with the last.
+        let (before, after) = crowd.split_at(17);
+        let noon = Micros::from_secs(1_790_000_000);
+        let before = join_all(before.iter().map(|asks| self.store.take(asks, noon)));
+        let after = join_all(after.iter().map(|asks| self.store.take(asks, noon)));
+        let (before, answer, after) = join3(before, self.store.take(asks, now), after).await;
+        assert!(before.into_iter().chain(after).all(|taken| taken.unwrap().allowed));
+        answer
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        self.store.peek(asks, now).await
+    }
+
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        self.store.forget(id, subject).await
+    }
+}
+
+impl Open for Crowded {
+    async fn stored(&self, rule: &Rule, id: LimitId, subject: &Subject) -> Option<State> {
+        self.store.stored(rule, id, subject).await
     }
 }
 
@@ -127,8 +178,8 @@ impl Drop for Seed {
     }
 }
 
-async fn compare_all(store: &impl Open, name: &str) {
-    for seed in seeds() {
+async fn compare_all(store: &impl Open, name: &str, seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
         let _seed = Seed(seed);
         let world = World::new(seed, name, Jumps::BackAndForth);
         compare(store, world, World::step, |_, _, _, _| {}).await;
@@ -144,12 +195,18 @@ async fn compare_all(store: &impl Open, name: &str) {
 #[tokio::test]
 async fn redis_decides_and_keeps_what_the_arithmetic_says() {
     let server = RedisServer::start();
-    compare_all(&server.store(), "redis").await;
+    compare_all(&server.store(), "redis", seeds()).await;
+}
+
+#[tokio::test]
+async fn redis_decides_the_same_about_requests_that_wait_with_others() {
+    let server = RedisServer::start();
+    compare_all(&Crowded::new(server.store()), "crowded", seeds().take(30)).await;
 }
 
 #[tokio::test]
 async fn the_embedded_store_decides_and_keeps_what_the_arithmetic_says() {
-    compare_all(&EmbeddedStore::default(), "embedded").await;
+    compare_all(&EmbeddedStore::default(), "embedded", seeds()).await;
 }
 
 /// The asks of a step that were counted.

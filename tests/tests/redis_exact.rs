@@ -192,6 +192,7 @@ impl Drop for Helper {
     }
 }
 
+/// A third of the calls cost 1 and are more than the limit, so that nothing may be left.
 #[test]
 fn four_processes_with_a_hundred_tasks_each_share_a_limit_of_a_hundred() {
     let server = RedisServer::start();

@@ -5,10 +5,8 @@
 
 use std::{
     io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
+    net::TcpStream,
     sync::Arc,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -17,9 +15,11 @@ use sluicegate::{
     Store,
     core::{Align, Ask, LimitId, Micros, Rule, Subject},
 };
-use sluicegate_bench::median;
-use sluicegate_redis::{RedisConfig, RedisStore, record_key};
-use tempfile::TempDir;
+use sluicegate_bench::{
+    median,
+    server::{Server, cpu_us},
+};
+use sluicegate_redis::{RedisStore, record_key};
 
 const NOW: Micros = Micros::from_secs(1_790_000_000);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -52,59 +52,6 @@ if now < allow_at then
 end
 redis.call('SET', KEYS[1], string.format('%.0f', new_tat), 'PX', math.ceil((new_tat - now) / 1000))
 return {1, math.floor((now - allow_at) / interval), tostring(-1), tostring(new_tat - now)}";
-
-struct Server {
-    process: Child,
-    url: String,
-    address: String,
-    _dir: TempDir,
-}
-
-impl Server {
-    fn start() -> Self {
-        let dir = TempDir::new().expect("a temporary directory");
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
-        let process = Command::new("redis-server")
-            .current_dir(dir.path())
-            .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--port", &port.to_string()])
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("`redis-server` must be installed");
-        let address = format!("127.0.0.1:{port}");
-        while TcpStream::connect(&address).is_err() {
-            thread::sleep(Duration::from_millis(5)); // Nothing tells when a server starts to listen.
-        }
-        Self { process, url: format!("redis://{address}"), address, _dir: dir }
-    }
-
-    fn admin(&self) -> redis::Connection {
-        redis::Client::open(self.url.as_str())
-            .and_then(|client| client.get_connection())
-            .expect("a connection")
-    }
-
-    fn store(&self) -> RedisStore {
-        RedisStore::open(&RedisConfig::from_url(&self.url).expect("a url")).expect("a store")
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _killed = self.process.kill();
-        let _waited = self.process.wait();
-    }
-}
-
-/// Microseconds of processor time that the server has used.
-fn cpu_us(admin: &mut redis::Connection) -> f64 {
-    let info: String = redis::cmd("INFO").arg("cpu").query(admin).expect("the server's statistics");
-    let seconds = |name: &str| -> f64 {
-        let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("a figure");
-        line.trim().parse().expect("a number")
-    };
-    (seconds("used_cpu_user:") + seconds("used_cpu_sys:")) * 1e6
-}
 
 /// One pipeline of a contestant, ready to be sent.
 struct Contestant {

@@ -19,7 +19,7 @@ pub struct RedisConfig {
     named: Named,
     ca: Option<Arc<[u8]>>,
     connect_timeout: Duration,
-    response_timeout: Duration,
+    pub(crate) response_timeout: Duration,
 }
 
 /// What the URL names.

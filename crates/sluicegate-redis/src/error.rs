@@ -54,6 +54,12 @@ impl RedisCause {
         }
     }
 
+    /// Whether one of the keys holds what no script of ours wrote: calls for other keys do better.
+    pub(crate) fn is_of_a_key(&self) -> bool {
+        let Said::Redis(error) = &self.0 else { return false };
+        error.code().is_some_and(|code| ["WRONGTYPE", "MALFORMED"].contains(&code))
+    }
+
     /// What someone who runs the server can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         let Said::Redis(error) = &self.0 else { return None };

@@ -22,6 +22,7 @@ mod config;
 mod connection;
 mod error;
 mod flight;
+mod gather;
 mod key;
 mod number;
 mod packed;

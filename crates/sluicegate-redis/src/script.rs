@@ -6,8 +6,8 @@ pub use crate::straight::{Pair, take_straight};
 
 pub(crate) const TAKE_HEAD: &str = include_str!("lua/take_head.lua");
 
-/// The loop over all asks, whatever they are.
-macro_rules! take_body {
+/// The loop over all asks, whatever they are, up to what becomes of the records.
+macro_rules! take_loop {
     () => {
         concat!(
             include_str!("lua/take_loop.lua"),
@@ -21,14 +21,27 @@ macro_rules! take_body {
             "    elseif machine == 4 then\n",
             include_str!("lua/bucket.lua"),
             include_str!("lua/pair.lua"),
-            include_str!("lua/take_tail.lua"),
+            include_str!("lua/take_keep.lua"),
         )
+    };
+}
+
+macro_rules! take_body {
+    () => {
+        concat!(take_loop!(), include_str!("lua/take_tail.lua"))
     };
 }
 
 /// Decides all asks of one request.
 pub const TAKE: &str = concat!(include_str!("lua/take_head.lua"), take_body!());
 pub(crate) const TAKE_BODY: &str = take_body!();
+/// Decides independent requests, one after another.
+pub const MANY: &str = concat!(
+    include_str!("lua/many_head.lua"),
+    include_str!("lua/take_head.lua"),
+    take_loop!(),
+    include_str!("lua/many_tail.lua")
+);
 /// Moves states that are too far ahead back to now.
 pub const REBASE: &str = include_str!("lua/rebase.lua");
 /// Takes back parts of what was counted.

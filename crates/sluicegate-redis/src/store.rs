@@ -16,6 +16,7 @@ use crate::{
     config::{ConfigError, RedisConfig},
     connection::Call,
     error::unreadable,
+    gather::Gather,
     key::record_key,
     packed::{ASK_LEN, NOW_LEN, push_ask, push_give_back, push_now},
     record::{Malformed, Record},
@@ -27,20 +28,22 @@ use crate::{
 /// The most asks of one request: a script must stay short.
 pub const MAX_ASKS: usize = MAX_APPLIED;
 /// What a verdict that is no record begins with; a record begins with its first machine's number.
-const DENIED: u8 = 0;
-const SKEW: [u8; 1] = [255];
+pub(crate) const DENIED: u8 = 0;
+pub(crate) const SKEW: [u8; 1] = [255];
 
 /// Keeps all state on Redis. Cheap to clone; clones share the connections.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     pub(crate) servers: Arc<Topology>,
     pub(crate) scripts: Arc<Scripts>,
+    pub(crate) gather: Arc<Gather>,
     clock: Option<RedisClock>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Scripts {
     take: Arc<Script>,
+    pub(crate) many: Script,
     straight: Straight,
     rebase: Script,
     pub(crate) give_back: Script,
@@ -59,7 +62,7 @@ impl Scripts {
 
 /// The asks of one subject: one record, one key.
 pub(crate) struct Group {
-    key: String,
+    pub(crate) key: String,
     /// Which asks, as indices into the request's.
     asks: Vec<usize>,
 }
@@ -68,9 +71,10 @@ pub(crate) struct Group {
 pub(crate) struct Taken {
     pub(crate) admitted: bool,
     /// The time that it was decided at.
-    now: Micros,
-    groups: Vec<Group>,
-    records: Vec<Vec<u8>>,
+    pub(crate) now: Micros,
+    pub(crate) groups: Vec<Group>,
+    /// Of each group, as the decision left it.
+    pub(crate) records: Vec<Vec<u8>>,
 }
 
 /// What the script answered.
@@ -88,12 +92,19 @@ impl RedisStore {
     pub fn open(config: &RedisConfig) -> Result<Self, ConfigError> {
         let scripts = Scripts {
             take: Arc::new(Script::new(script::TAKE)),
+            many: Script::new(script::MANY),
             straight: Straight::default(),
             rebase: Script::new(script::REBASE),
             give_back: Script::new(script::GIVE_BACK),
             forget: Script::new(script::FORGET),
         };
-        Ok(Self { servers: Arc::new(Topology::of(config)?), scripts: Arc::new(scripts), clock: None })
+        let (servers, gather) = (Topology::of(config)?, Gather::with_patience(config.response_timeout));
+        Ok(Self {
+            servers: Arc::new(servers),
+            scripts: Arc::new(scripts),
+            gather: Arc::new(gather),
+            clock: None,
+        })
     }
 
     /// Says that callers take `now` from this clock: when stored state is far ahead of it, it is set anew before the
@@ -172,7 +183,8 @@ impl RedisStore {
         groups.first().map_or(Slot::FIRST, |group| self.servers.slot(&group.key))
     }
 
-    async fn decide(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+    /// Decides a request in a call of its own, or in one for each slot.
+    pub(crate) async fn decide(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let groups = groups(asks)?;
         if self.is_split(&groups) {
             return Box::pin(self.take_in_turn(asks, now)).await;
@@ -239,10 +251,10 @@ impl Store for RedisStore {
             return Ok(Decision::of(Vec::new()));
         }
         if asks.len() == 1 {
-            return self.decide(asks, now).await;
+            return self.gathered(asks, now).await;
         }
         let merged = Merged::of(asks);
-        let decided = self.decide(merged.asks(), now).await?;
+        let decided = self.gathered(merged.asks(), now).await?;
         Ok(Decision { allowed: decided.allowed, asks: merged.spread(&decided.asks) })
     }
 
@@ -297,12 +309,19 @@ fn call(script: &Script, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Cmd
     }
     let mut packed = Vec::with_capacity(NOW_LEN + asks.len() * ASK_LEN);
     for group in groups {
-        packed.clear();
-        push_now(&mut packed, now);
-        group.asks.iter().filter_map(|at| asks.get(*at)).for_each(|ask| push_ask(&mut packed, ask, now));
+        group.pack(&mut packed, asks, now);
         call.arg(packed.as_slice());
     }
     call
+}
+
+impl Group {
+    /// What is asked of the record, as the scripts read it.
+    pub(crate) fn pack(&self, packed: &mut Vec<u8>, asks: &[Ask<'_>], now: Micros) {
+        packed.clear();
+        push_now(packed, now);
+        self.asks.iter().filter_map(|at| asks.get(*at)).for_each(|ask| push_ask(packed, ask, now));
+    }
 }
 
 fn verdict(reply: Value, groups: usize) -> Result<Verdict, StoreError> {
@@ -397,7 +416,7 @@ fn give_back_call(script: &Script, groups: &[Group], parts: &[Vec<u8>]) -> Cmd {
 }
 
 /// The stored state as of now. State too far ahead is looked at as if it had been moved back; only `take` moves it.
-fn rolled(question: &Question<'_>, stored: Option<State>) -> State {
+pub(crate) fn rolled(question: &Question<'_>, stored: Option<State>) -> State {
     let moved = stored.map(|state| question.rebase(state));
     question.roll(moved).unwrap_or_else(|_skew| question.fresh())
 }
@@ -410,13 +429,13 @@ fn bytes(value: Value) -> Result<Vec<u8>, StoreError> {
     }
 }
 
-fn list(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
+pub(crate) fn list(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
     match value {
         Value::Array(values) => values.into_iter().map(bytes).collect(),
         _ => Err(unreadable()),
     }
 }
 
-fn malformed(cause: Malformed) -> StoreError {
+pub(crate) fn malformed(cause: Malformed) -> StoreError {
     unreadable().caused_by(cause)
 }

@@ -64,11 +64,13 @@ pub enum Counted {
 }
 
 /// A store could not decide. A refusal is not an error.
-#[derive(Debug)]
+///
+/// It can be cloned: one failed call may answer several callers that were decided on together.
+#[derive(Clone, Debug)]
 pub struct StoreError {
     what: String,
     counted: Counted,
-    source: Option<Box<dyn Error + Send + Sync>>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
@@ -80,7 +82,7 @@ impl StoreError {
     /// Adds the cause.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(source.into().into());
         self
     }
 

@@ -1,9 +1,16 @@
 //! A process that makes many calls at once, for tests that need several processes: `take_many URL LIMIT TASKS ROUNDS`.
 //!
-//! It says `ready`, waits for a line, and then prints how many calls were admitted, after each round.
+//! It says `ready`, waits for a line, and then prints how much was admitted, after each round. Calls cost 1 to 3.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test's helper")]
 
-use std::{io::Write, time::Duration};
+use std::{
+    io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use sluicegate::{
     Store,
@@ -23,16 +30,26 @@ async fn main() {
     say("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     for _ in 0..rounds {
-        let store = store.clone();
-        let admitted = admitted_at_once(tasks, move |_| take(store.clone(), limit)).await;
-        say(&admitted.to_string());
+        let (store, admitted) = (store.clone(), Arc::new(AtomicU64::new(0)));
+        let sum = admitted.clone();
+        admitted_at_once(tasks, move |call| {
+            let (store, sum) = (store.clone(), sum.clone());
+            async move {
+                let cost = 1 + u64::try_from(call % 3).unwrap();
+                let passes = take(store, limit, cost).await;
+                sum.fetch_add(if passes { cost } else { 0 }, Ordering::Relaxed);
+                passes
+            }
+        })
+        .await;
+        say(&admitted.load(Ordering::Relaxed).to_string());
     }
 }
 
-async fn take(store: RedisStore, limit: u64) -> bool {
+async fn take(store: RedisStore, limit: u64, cost: u64) -> bool {
     let rule = Rule::fixed_window(limit, Duration::from_secs(3_600), Align::Epoch).unwrap();
     let subject = Subject::new("test", &[], &[("user", Some("shared"))]);
-    let ask = Ask { rule: &rule, id: LimitId::of("shared", &rule), subject, cost: 1 };
+    let ask = Ask { rule: &rule, id: LimitId::of("shared", &rule), subject, cost };
     store.take(&[ask], Micros::from_secs(1_790_000_000)).await.unwrap().allowed
 }
 

@@ -1,6 +1,6 @@
 -- take: decides all asks of one request; all are counted, or none is. take_loop.lua follows, then the machines as its
--- branches, one file each, then take_tail.lua, which closes it. For a few asks of one subject, straight.rs puts the
--- same machines one after another before the loop.
+-- branches, one file each, then take_keep.lua, which closes them, and take_tail.lua. For a few asks of one subject,
+-- straight.rs puts the same machines one after another before the loop.
 --
 -- KEYS[i]  the record of one subject: the states of all limits that count by it.
 -- ARGV[i]  what is asked of it: now in microseconds, '<d', then one packed ask of 37 bytes after another, '<I5dddd'.
@@ -20,5 +20,6 @@
 -- Loops end: a request has at most 128 asks, a record at most an entry for each limit that counts by its subject and
 -- has not reset, a log at most 1,000 entries. No function is defined: making one costs a call as much as a limit does.
 local call, unpack, pack = redis.call, struct.unpack, struct.pack
--- The record, if it has been read already. Only a request of one key reads before the loop.
+local count = #KEYS
+-- The next record, if it is known already.
 local read

@@ -1,4 +1,4 @@
-local count, denied, now_us, record, written, life = #KEYS, false
+local denied, now_us, record, written, life = false
 local records, writes, lives
 if count > 1 then
   records, writes, lives = { '' }, {}, {}

@@ -1,0 +1,13 @@
+-- many: decides independent requests one after another in one call, as if each had been a `take` of its own. The loop
+-- of take follows (take_head.lua says how asks and records look), then many_tail.lua.
+--
+-- KEYS[i], ARGV[i]  as for take, the subjects of one request after those of another. Requests may share subjects: each
+--                   finds what those before it counted.
+-- ARGV[#KEYS + 1]   a byte for each key: 1 if it is the last of its request, else 0.
+-- Reply             {'', record, ...}, one record for each key as its request left it. Before the first record of a
+--                   denied request stands '\0'. '\255' alone: nothing was decided, as for take.
+--                   All reads and checks come before the first write, so that an error or '\255' means that no request
+--                   was counted.
+--
+-- Loops end: a call has at most 32 requests and 128 asks, unless it is one request. A subject is written once.
+local kept, lives_for, first = {}, {}, 1
