@@ -33,6 +33,8 @@ impl<C: Clock + ?Sized> Clock for Arc<C> {
 pub struct SystemClock {
     counter: quanta::Clock,
     started: u64,
+    /// Microseconds of one tick of the counter, in units of 2^-64.
+    us_per_tick: u64,
     /// What to add to the counter's microseconds since the start.
     offset_us: AtomicU64,
     /// The counter's microseconds at which the wall clock is asked again.
@@ -50,6 +52,7 @@ impl SystemClock {
         let counter = quanta::Clock::new();
         Self {
             started: counter.raw(),
+            us_per_tick: us_per_tick(&counter),
             counter,
             offset_us: AtomicU64::new(wall_us()),
             next_look_us: AtomicU64::new(LOOK_EVERY_US),
@@ -65,6 +68,13 @@ impl SystemClock {
             self.offset_us.store(corrected(offset, counted_us, wall_us()), Ordering::Relaxed);
         }
     }
+}
+
+/// What one multiplication turns ticks into microseconds by; a counter has at least one tick in each.
+fn us_per_tick(counter: &quanta::Clock) -> u64 {
+    const TICKS: u64 = 1 << 40;
+    let nanos = u128::from(counter.delta_as_nanos(0, TICKS));
+    u64::try_from((nanos << 24) / 1_000).unwrap_or(u64::MAX)
 }
 
 /// The offset, moved towards the one at which the clock would agree with the wall clock.
@@ -87,7 +97,8 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Micros {
-        let counted_us = self.counter.delta_as_nanos(self.started, self.counter.raw()) / 1_000;
+        let ticks = u128::from(self.counter.raw().saturating_sub(self.started));
+        let counted_us = u64::try_from((ticks * u128::from(self.us_per_tick)) >> 64).unwrap_or(u64::MAX);
         let due_us = self.next_look_us.load(Ordering::Relaxed);
         if counted_us >= due_us {
             self.look_at_the_wall_clock(counted_us, due_us);
