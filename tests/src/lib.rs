@@ -18,6 +18,7 @@ pub mod model;
 pub mod ports;
 pub mod proxy;
 pub mod redis_server;
+pub mod rights;
 pub mod sentinel;
 pub mod sequence;
 

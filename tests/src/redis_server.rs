@@ -117,6 +117,11 @@ impl RedisServer {
         self.port
     }
 
+    /// Where it keeps its files.
+    pub fn dir(&self) -> &std::path::Path {
+        self.dir.path()
+    }
+
     /// Stops the process where it stands, as a machine that swaps or hangs does.
     pub fn freeze(&self) {
         self.signal("-STOP");

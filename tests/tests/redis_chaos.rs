@@ -1,12 +1,12 @@
 //! The Redis store under load while the server is meddled with: every call ends in time, what it says about counting
 //! is true, and afterwards everything is as before.
+#![allow(clippy::print_stderr)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::{
-    process::Command,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -17,7 +17,7 @@ use sluicegate::{
 };
 use sluicegate_redis::{RedisConfig, RedisStore};
 use sluicegate_tests::{
-    RedisServer,
+    Load, RedisServer,
     fixtures::{HOUR, Limit},
 };
 
@@ -39,57 +39,15 @@ fn store(server: &RedisServer) -> RedisStore {
     RedisStore::open(&config.connect_timeout(TIMEOUT).response_timeout(TIMEOUT)).unwrap()
 }
 
-/// What callers were told.
-#[derive(Debug, Default)]
-struct Told {
-    admitted: AtomicU64,
-    nothing: AtomicU64,
-    unknown: AtomicU64,
-    slowest_ms: AtomicU64,
-}
-
-/// Callers that take until they are stopped.
-struct Load {
-    stop: Arc<AtomicBool>,
-    told: Arc<Told>,
-    callers: tokio::task::JoinSet<()>,
-}
-
-impl Load {
-    fn on(store: &RedisStore) -> Self {
-        let (stop, told) = (Arc::new(AtomicBool::new(false)), Arc::new(Told::default()));
-        let mut callers = tokio::task::JoinSet::new();
-        for _ in 0..CALLERS {
-            let (store, stop, told) = (store.clone(), stop.clone(), told.clone());
-            callers.spawn(async move {
-                let limits = limits();
-                let asks = [limits[0].ask("alice", 1), limits[1].ask("alice", 1)];
-                while !stop.load(Ordering::Relaxed) {
-                    let began = Instant::now();
-                    let counter = match store.take(&asks, NOON).await {
-                        Ok(decision) => {
-                            assert!(decision.allowed);
-                            &told.admitted
-                        }
-                        Err(error) if error.counted() == Counted::Nothing => &told.nothing,
-                        Err(_) => &told.unknown,
-                    };
-                    counter.fetch_add(1, Ordering::Relaxed);
-                    let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap();
-                    told.slowest_ms.fetch_max(took_ms, Ordering::Relaxed);
-                }
-            });
+fn load(store: &RedisStore) -> Load {
+    let store = store.clone();
+    Load::of(CALLERS, move |_| {
+        let store = store.clone();
+        async move {
+            let limits = limits();
+            store.take(&[limits[0].ask("alice", 1), limits[1].ask("alice", 1)], NOON).await
         }
-        Self { stop, told, callers }
-    }
-
-    async fn end(self) -> Arc<Told> {
-        self.stop.store(true, Ordering::Relaxed);
-        tokio::time::timeout(LONGEST, self.callers.join_all()).await.expect("every call ends");
-        let slowest = Duration::from_millis(self.told.slowest_ms.load(Ordering::Relaxed));
-        assert!(slowest < LONGEST, "{slowest:?}");
-        self.told
-    }
+    })
 }
 
 /// What both limits say was used; they never differ.
@@ -106,15 +64,11 @@ async fn a_while() {
     tokio::time::sleep(Duration::from_millis(60)).await;
 }
 
-fn signal(server: &RedisServer, name: &str) {
-    assert!(Command::new("kill").args([name, &server.pid().to_string()]).status().unwrap().success());
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_count() {
     let server = RedisServer::start();
     let store = store(&server);
-    let load = Load::on(&store);
+    let load = load(&store);
     let mut admin = server.admin();
     for _ in 0..5 {
         a_while().await;
@@ -123,38 +77,34 @@ async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_coun
         let kill = ["KILL", "TYPE", "normal", "SKIPME", "yes"];
         kill.iter().fold(&mut redis::cmd("CLIENT"), |kill, word| kill.arg(word)).exec(&mut admin).unwrap();
     }
-    signal(&server, "-STOP");
+    server.freeze();
     tokio::time::sleep(TIMEOUT * 3).await; // longer than any call waits
-    signal(&server, "-CONT");
+    server.thaw();
     a_while().await;
-    let told = load.end().await;
+    let told = load.end(LONGEST).await;
     // What was sent while the server stood still is answered, to nobody, before the next call is.
-    let (used, told_of) = (used(&store).await, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
-    let (admitted, unknown) = (told_of(&told.admitted), told_of(&told.unknown));
-    assert!(admitted > 100 && unknown > 0, "{told:?}");
-    assert!((admitted..=admitted + unknown).contains(&used), "{used} used, {told:?}");
+    let (used, admitted, unknown) = (used(&store).await, told.admitted(), told.unknown());
+    eprintln!("scripts and connections lost, and a pause: {told}; {used} stored");
+    assert!(admitted > 100 && unknown > 0 && told.denied() == 0, "{told}");
+    assert!((admitted..=admitted + unknown).contains(&used), "{used} used, {told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_and_comes_back_is_counted_on_again() {
     let mut server = RedisServer::start();
     let store = store(&server);
-    let load = Load::on(&store);
+    let load = load(&store);
     for _ in 0..3 {
         a_while().await;
         server.stop();
         a_while().await;
         server.restart();
         // The restarted server is empty: what is there now was counted since.
-        let before = load.told.admitted.load(Ordering::Relaxed);
-        let began = Instant::now();
-        while load.told.admitted.load(Ordering::Relaxed) == before {
-            assert!(began.elapsed() < LONGEST, "nothing is admitted after a restart: {:?}", load.told);
-            a_while().await;
-        }
+        load.admitted_again(Instant::now(), LONGEST).await;
     }
-    let told = load.end().await;
-    assert!(told.nothing.load(Ordering::Relaxed) > 0, "{told:?}");
+    let told = load.end(LONGEST).await;
+    eprintln!("killed and started anew three times: {told}");
+    assert!(told.nothing() > 0, "{told}");
     assert!(used(&store).await > 0);
 }
 

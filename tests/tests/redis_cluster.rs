@@ -15,6 +15,7 @@ use sluicegate_tests::{
     checks::admitted_at_once,
     fixtures::{HOUR, Limit, subject},
     model::Model,
+    rights,
     sequence::{Step, World},
 };
 
@@ -155,14 +156,10 @@ async fn a_queue_is_taken_last(cluster: &RedisCluster, store: &RedisStore) {
 }
 
 async fn the_least_rights_are_enough(cluster: &RedisCluster) {
-    let rights = "on >secret resetchannels ~sg1:* -@all +evalsha +script|load +get +set +del +mget +time +ping \
-                  +cluster|slots +asking";
     for node in &cluster.nodes {
-        let words: Vec<&str> =
-            ["ACL", "SETUSER", "limiter"].into_iter().chain(rights.split_whitespace()).collect();
-        node.command(&words);
+        rights::give(node, &[rights::STORE, rights::NODE]);
     }
-    let config = config(&cluster.url_with("limiter:secret@"));
+    let config = config(&cluster.url_with("limiter:password@"));
     let clock = RedisClock::start(&config).unwrap();
     clock.sync().await.unwrap();
     let store = RedisStore::open(&config).unwrap().with_clock(clock.clone());

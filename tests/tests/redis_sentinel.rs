@@ -13,6 +13,7 @@ use sluicegate_tests::{
     Load, Watched,
     checks::admitted_at_once,
     fixtures::{HOUR, Limit},
+    rights,
 };
 
 const NOON: Micros = Micros::from_secs(1_790_000_000);
@@ -94,14 +95,11 @@ async fn after_a_failover_it_counts_exactly_again_within_two_seconds_of_the_prom
 /// The rights that `docs/operating/redis.md` lists are all that the store needs, of the master and of the sentinels.
 #[tokio::test]
 async fn the_least_rights_are_enough_and_a_sentinel_that_is_gone_is_passed_over() {
-    let rights = "user watcher on >w%tch resetchannels -@all +auth +hello +sentinel|get-master-addr-by-name";
-    let mut group = Watched::with(&[rights]);
-    let rights = "on >secret resetchannels ~sg1:* -@all +evalsha +script|load +get +set +del +mget +time +ping +select +role";
-    let setuser: Vec<&str> = ["ACL", "SETUSER", "limiter"].into_iter().chain(rights.split(' ')).collect();
-    group.servers[0].command(&setuser);
+    let mut group = Watched::with(&[rights::SENTINEL]);
+    rights::give(&group.servers[0], &[rights::STORE, rights::DATABASE, rights::MASTER]);
     group.end_sentinel(0);
-    let of_sentinels = "/3?sentinel_user=watcher&sentinel_password=w%25tch";
-    let config = config(&group.url_with("limiter:secret@", of_sentinels));
+    let of_sentinels = "/3?sentinel_user=watcher&sentinel_password=password";
+    let config = config(&group.url_with("limiter:password@", of_sentinels));
     let clock = RedisClock::start(&config).unwrap();
     clock.sync().await.unwrap();
     let store = RedisStore::open(&config).unwrap().with_clock(clock.clone());
@@ -111,8 +109,8 @@ async fn the_least_rights_are_enough_and_a_sentinel_that_is_gone_is_passed_over(
         assert!(store.take(&[limit.ask("alice", 1)], now).await.unwrap().allowed);
     }
     assert!(!store.peek(&[limit.ask("alice", 1)], clock.now()).await.unwrap().allowed);
-    for who in ["watcher&sentinel_password=wrong", "nobody&sentinel_password=w%25tch"] {
-        let url = group.url_with("limiter:secret@", &format!("/3?sentinel_user={who}"));
+    for who in ["watcher&sentinel_password=wrong", "nobody&sentinel_password=password"] {
+        let url = group.url_with("limiter:password@", &format!("/3?sentinel_user={who}"));
         let wrong = RedisStore::open(&self::config(&url)).unwrap();
         let refused = wrong.take(&[limit.ask("alice", 1)], NOON).await.unwrap_err();
         let cause = std::error::Error::source(&refused).unwrap().to_string();

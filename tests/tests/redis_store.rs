@@ -12,6 +12,7 @@ use sluicegate_tests::{
     RedisServer,
     checks::{admitted_at_once, lives},
     fixtures::{HOUR, Limit, subject},
+    rights,
 };
 
 const NOON: Micros = Micros::from_secs(1_790_000_000);
@@ -57,16 +58,13 @@ async fn it_counts_over_tls_and_trusts_the_authority_that_it_was_given_alone() {
     assert!(matches!(no_tls, Err(ConfigError::CaWithoutTls)), "{no_tls:?}");
 }
 
-/// The commands that `docs/reference/keys.md` lists are all that the store needs.
+/// The commands that `docs/operating/redis.md` lists are all that the store needs.
 #[tokio::test]
 async fn a_user_with_the_least_rights_and_a_database_of_its_own_are_enough() {
     let server = RedisServer::start();
+    rights::give(&server, &[rights::STORE, rights::DATABASE]);
     let mut admin = server.admin();
-    let rights = "on >s%cret resetchannels ~sg1:* -@all +evalsha +script|load +get +set +del +mget +time +ping +select";
-    let mut setuser = redis::cmd("ACL");
-    setuser.arg("SETUSER").arg("limiter").arg(rights.split(' ').collect::<Vec<_>>());
-    setuser.exec(&mut admin).unwrap();
-    let config = config(&server.url_as("limiter", "s%25cret", 3));
+    let config = config(&server.url_as("limiter", "password", 3));
     let clock = RedisClock::start(&config).unwrap();
     clock.sync().await.unwrap();
     let store = RedisStore::open(&config).unwrap().with_clock(clock.clone());

@@ -60,6 +60,11 @@ impl RedisCause {
         error.code().is_some_and(|code| ["WRONGTYPE", "MALFORMED"].contains(&code))
     }
 
+    /// Whether the user may not do what was asked.
+    pub(crate) fn lacks_right(&self) -> bool {
+        matches!(&self.0, Said::Redis(error) if error.code() == Some("NOPERM") || is_of_a_script_without_right(error))
+    }
+
     /// What someone who runs the server can do about it.
     pub fn hint(&self) -> Option<&'static str> {
         let Said::Redis(error) = &self.0 else { return None };
@@ -69,8 +74,10 @@ impl RedisCause {
         if is_of_database(error) {
             return Some("check the database number in the url; a cluster has database 0 alone");
         }
+        if self.lacks_right() {
+            return Some("docs/operating/redis.md lists the rights that the user needs");
+        }
         Some(match error.code()? {
-            "NOPERM" => "docs/operating/redis.md lists the rights that the user needs",
             "OOM" => "the server is full: give it more `maxmemory`, or keep other data elsewhere",
             "READONLY" => "the server is a replica: name its master, or use `redis+sentinel://`",
             "MOVED" | "ASK" | "CROSSSLOT" | "TRYAGAIN" => {
@@ -89,6 +96,12 @@ impl RedisCause {
     fn is_of_the_way(&self) -> bool {
         matches!(&self.0, Said::Redis(error) if error.is_io_error())
     }
+}
+
+/// Inside a script Redis says in words that the user may not run a command.
+fn is_of_a_script_without_right(error: &RedisError) -> bool {
+    let words = ["ACL failure in script", "The user executing the script can't run this command"];
+    error.detail().is_some_and(|detail| words.iter().any(|known| detail.contains(known)))
 }
 
 fn is_of_user(error: &RedisError) -> bool {
@@ -194,4 +207,52 @@ pub(crate) fn is_no_script(error: &RedisError) -> bool {
 pub(crate) fn ends_connection(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Io | ErrorKind::Parse)
         || error.code().is_some_and(|code| OF_THE_CONNECTION.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(code: &str, detail: &str) -> RedisError {
+        redis::make_extension_error(code.to_owned(), Some(detail.to_owned()))
+    }
+
+    #[test]
+    fn what_a_server_refuses_was_not_counted_and_what_nobody_knows_was_perhaps() {
+        for code in REFUSALS {
+            assert_eq!(failed("a:1", said(code, "x")).counted(), Counted::Nothing, "{code}");
+        }
+        let broke_off = said("ERR", "x script: 1, on @user_script:7.");
+        assert_eq!(failed("a:1", broke_off).counted(), Counted::Nothing);
+        for code in ["ERR", "EXECABORT", "SOMETHINGNEW"] {
+            assert_eq!(failed("a:1", said(code, "x")).counted(), Counted::Unknown, "{code}");
+        }
+        for kind in [std::io::ErrorKind::TimedOut, std::io::ErrorKind::BrokenPipe] {
+            assert_eq!(
+                failed("a:1", std::io::Error::from(kind).into()).counted(),
+                Counted::Unknown,
+                "{kind}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_what_would_be_said_again_ends_a_connection() {
+        let ended: Vec<&str> =
+            REFUSALS.into_iter().filter(|code| ends_connection(&said(code, "x"))).collect();
+        assert_eq!(ended, ["MASTERDOWN", "READONLY", "NOAUTH"]);
+        assert!(ends_connection(&std::io::Error::from(std::io::ErrorKind::TimedOut).into()));
+    }
+
+    #[test]
+    fn a_cause_is_said_once_and_in_words() {
+        let text = |error| RedisCause(Said::Redis(error)).to_string();
+        assert_eq!(text(said("OOM", "command not allowed")), "OOM command not allowed");
+        assert_eq!(text(said("ERR", "DB index is out of range")), "DB index is out of range");
+        assert_eq!(text(std::io::Error::from(std::io::ErrorKind::TimedOut).into()), "no answer in time");
+        let error = failed("a:1", said("OOM", "x"));
+        let cause = std::error::Error::source(&error).unwrap();
+        assert!(cause.source().is_none());
+        assert_eq!(error.to_string(), "redis at `a:1` refused the call");
+    }
 }

@@ -7,7 +7,7 @@ use sluicegate::{
     core::{Ask, Decision, LimitId, Micros, Subject},
     embedded::EmbeddedStore,
 };
-use sluicegate_redis::{ConfigError, RedisClock, RedisConfig, RedisStore};
+use sluicegate_redis::{ConfigError, Finding, RedisCause, RedisClock, RedisConfig, RedisStore};
 
 /// Where counts are kept, as written: `memory`, or the URL of Redis.
 ///
@@ -95,25 +95,84 @@ pub enum AnyClock {
     Redis(RedisClock),
 }
 
+/// A store that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Redis is there, and refuses the user, the password or the database. Waiting does not help, and a limiter that
+    /// was started all the same would let everything pass.
+    #[error(transparent)]
+    Refused(StoreError),
+}
+
+impl OpenError {
+    /// What the reader can do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Config(_) => None,
+            Self::Refused(error) => cause(error)?.hint(),
+        }
+    }
+}
+
 impl AnyStore {
     /// Opens a store with its clock. A server that does not answer yet is no error: the store connects when asked,
     /// and the clock tells this machine's time until it has heard the server's.
     ///
     /// # Errors
-    /// [`ConfigError`] if the configuration cannot be used.
-    pub async fn open(url: &StoreUrl) -> Result<(Self, AnyClock), ConfigError> {
+    /// [`OpenError`] if the store could not be used however long one waited.
+    pub async fn open(url: &StoreUrl) -> Result<(Self, AnyClock), OpenError> {
         let StoreUrl::Redis(config) = url else {
             let store = Arc::new(EmbeddedStore::default());
             return Ok((Self::Memory(store), AnyClock::System(Arc::default())));
         };
         let clock = RedisClock::start(config)?;
         if let Err(error) = clock.sync().await {
+            if cause(&error).is_some_and(RedisCause::refuses_user) {
+                return Err(OpenError::Refused(error));
+            }
             let error = crate::causes::with_causes(&error);
             tracing::warn!(error, store = %url, "the store cannot be used yet: until it can, requests pass uncounted");
         }
         let store = RedisStore::open(config)?.with_clock(clock.clone());
         Ok((Self::Redis(store), AnyClock::Redis(clock)))
     }
+
+    /// Warns of what is not as it should be about a Redis, once each.
+    pub async fn inspect(&self, clock: &AnyClock) {
+        let Self::Redis(store) = self else { return };
+        let apart = SystemClock::new().now().as_u64().abs_diff(clock.now().as_u64());
+        if apart > MAX_APART_US {
+            let apart_ms = apart / 1_000;
+            tracing::warn!(apart_ms, "this machine's clock and that of redis differ; that of redis holds");
+        }
+        match store.inspect(clock.now()).await {
+            Ok(findings) => findings.iter().for_each(tell),
+            // Whether it can be reached has been said already.
+            Err(error) => {
+                tracing::debug!(error = crate::causes::with_causes(&error), "redis cannot be inspected");
+            }
+        }
+    }
+}
+
+/// How far a machine's clock may be from that of Redis before someone is told, in microseconds. Nothing is decided by it,
+/// but its logs and its neighbours' say other times.
+const MAX_APART_US: u64 = 2_000_000;
+
+fn tell(finding: &Finding) {
+    let hint = finding.hint();
+    if *finding == Finding::EvictionUnknown {
+        tracing::info!(hint, "{finding}");
+    } else {
+        tracing::warn!(hint, "{finding}");
+    }
+}
+
+fn cause(error: &StoreError) -> Option<&RedisCause> {
+    std::error::Error::source(error)?.downcast_ref()
 }
 
 impl Store for AnyStore {

@@ -106,6 +106,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let style = HeaderStyle { families: args.headers, reset: args.reset };
     let Opened { domains, store, clock } = args.sources.open().await?;
+    store.inspect(&clock).await;
     let domains = Arc::new(domains);
     let http = bind("--http", args.http).await?;
     let resp = match args.resp {

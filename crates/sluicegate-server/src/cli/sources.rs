@@ -17,7 +17,7 @@ use super::Failure;
 use crate::{
     causes::with_causes,
     domains::Domains,
-    store::{AnyClock, AnyStore, StoreUrl},
+    store::{AnyClock, AnyStore, OpenError, StoreUrl},
 };
 
 /// The policy of a server that was given none.
@@ -104,7 +104,16 @@ impl StoreArgs {
 
 /// Opens a store.
 pub(super) async fn open(url: &StoreUrl) -> Result<(AnyStore, AnyClock), Failure> {
-    AnyStore::open(url).await.map_err(|error| Failure::usage(with_causes(&error)))
+    AnyStore::open(url).await.map_err(|error| {
+        let failure = match error {
+            OpenError::Config(_) => Failure::usage(with_causes(&error)),
+            OpenError::Refused(_) => Failure::undecided(with_causes(&error)),
+        };
+        match error.hint() {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    })
 }
 
 fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -1,12 +1,14 @@
 //! The door over a real Redis, from the binary.
 
 use std::{
+    io::{BufRead, BufReader, Read},
+    process::Stdio,
     thread,
     time::{Duration, Instant},
 };
 
 use serde_json::json;
-use sluicegate_tests::RedisServer;
+use sluicegate_tests::{RedisCluster, RedisServer, Watched, rights};
 
 use crate::{
     concurrency::{at_once, passed},
@@ -81,5 +83,83 @@ fn a_redis_that_dies_fails_no_request_and_decides_again_when_it_is_back() {
         assert!(begin.elapsed() < Duration::from_secs(20), "the store is not asked again");
         // The connection comes back on its own, some time soon.
         thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// What a server says on standard error until it listens.
+fn said_at_start(store: &str) -> String {
+    let mut command = sluicegate();
+    command.env("SLUICEGATE_STORE_TIMEOUT_MS", "5000").args([
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--store",
+        store,
+    ]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut said = String::new();
+    child.stderr.unwrap().read_to_string(&mut said).unwrap();
+    assert!(line.starts_with("listening on "), "{line:?} {said}");
+    said
+}
+
+/// The rights that `docs/operating/redis.md` lists are all that the server needs: it warns of nothing.
+#[test]
+fn a_server_runs_with_the_least_rights_on_every_topology() {
+    let one = RedisServer::start();
+    rights::give(&one, &[rights::STORE]);
+    let group = Watched::with(&[rights::SENTINEL]);
+    rights::give(&group.servers[0], &[rights::STORE, rights::MASTER]);
+    let cluster = RedisCluster::start();
+    for node in &cluster.nodes {
+        rights::give(node, &[rights::STORE, rights::NODE]);
+    }
+    let of_sentinels = "?sentinel_user=watcher&sentinel_password=password";
+    for store in [
+        one.url_as("limiter", "password", 0),
+        group.url_with("limiter:password@", of_sentinels),
+        cluster.url_with("limiter:password@"),
+    ] {
+        let policy = PolicyFile::new("least", THREE_LIMITS);
+        let mut command = sluicegate();
+        command.env("SLUICEGATE_STORE_TIMEOUT_MS", "5000");
+        command.args(["serve", "--http", "127.0.0.1:0", "--store", &store, "--policy"]).arg(&policy.0);
+        let mut server = Serving::start(&mut command);
+        let taken = server.client.post("/v1/take", r#"{"attributes": {"user": "a"}}"#).json();
+        assert_eq!((&taken["allowed"], &taken["decided_by"]), (&json!(true), &json!("store")), "{store}");
+        let said = said_at_start(&store);
+        assert!(!said.contains("WARN") && said.contains("does not say whether it frees keys"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_warns_of_eviction_and_of_a_missing_right_and_says_what_to_do() {
+    let redis = RedisServer::start();
+    redis.set("maxmemory-policy", "volatile-lru");
+    let said = said_at_start(&redis.url());
+    assert!(said.contains("volatile-lru") && said.contains("maxmemory-policy noeviction"), "{said}");
+    rights::give(&redis, &[&rights::STORE.replace(" +del", "")]);
+    let said = said_at_start(&redis.url_as("limiter", "password", 0));
+    assert!(said.contains("lacks a right") && said.contains("docs/operating/redis.md"), "{said}");
+}
+
+/// Waiting does not help, and a limiter that was started all the same would let everything pass.
+#[test]
+fn a_server_does_not_start_on_a_redis_that_refuses_its_user_or_its_database() {
+    let redis = RedisServer::start();
+    for (store, hint) in [
+        (redis.url_as("limiter", "wrong", 0), "hint: check the user and the password"),
+        (format!("{}/99", redis.url()), "hint: check the database number"),
+    ] {
+        let ended =
+            sluicegate().args(["serve", "--http", "127.0.0.1:0", "--store", &store]).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(3), "{said}");
+        assert!(said.contains(hint) && said.contains(&format!("127.0.0.1:{}", redis.port())), "{said}");
+        assert!(!said.contains("wrong:") && !said.contains(":wrong"), "{said}");
     }
 }

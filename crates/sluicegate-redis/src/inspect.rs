@@ -1,0 +1,126 @@
+//! A look at the server before it is relied on: what would show later, at a bad moment, is said at once.
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use redis::{Cmd, Value};
+use sluicegate::{
+    Store, StoreError,
+    core::{Align, Ask, LimitId, Micros, Rule, Subject},
+};
+
+use crate::{connection::Call, error::RedisCause, script, store::RedisStore, topology::Slot};
+
+/// Something about the server that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// Keys are freed when memory is short: a limit whose key is freed begins anew.
+    Evicts(String),
+    /// The user has no right to ask whether keys are freed.
+    EvictionUnknown,
+    /// The user lacks a right that decisions need, as the server says.
+    LacksRight(String),
+}
+
+impl Finding {
+    /// What someone who runs the server can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Evicts(_) => "set `maxmemory-policy noeviction`",
+            Self::EvictionUnknown => "give the user `+info`, or make sure of `maxmemory-policy noeviction`",
+            Self::LacksRight(_) => "docs/operating/redis.md lists the rights that the user needs",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicts(policy) => {
+                write!(f, "redis frees keys when memory is short (`{policy}`), and their limits begin anew")
+            }
+            Self::EvictionUnknown => {
+                f.write_str("redis does not say whether it frees keys when memory is short")
+            }
+            Self::LacksRight(said) => write!(f, "the user of redis lacks a right: {said}"),
+        }
+    }
+}
+
+impl RedisStore {
+    /// Looks whether the server (of a cluster: one node) keeps keys, and whether its user may do what decisions need. To
+    /// find out it counts once for a subject that no policy can name, and forgets that again.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the server cannot be asked.
+    pub async fn inspect(&self, now: Micros) -> Result<Vec<Finding>, StoreError> {
+        let mut findings = Vec::new();
+        if let Err(error) = self.rehearse(now).await {
+            findings.push(Finding::LacksRight(missing_right(error)?));
+        }
+        findings.extend(self.eviction().await?);
+        Ok(findings)
+    }
+
+    /// Every kind of call that decisions make, once. The clock asks for the time by itself.
+    async fn rehearse(&self, now: Micros) -> Result<(), StoreError> {
+        self.ping().await?;
+        // A server that has the scripts already would not be asked whether they may be loaded.
+        self.command(redis::cmd("SCRIPT").arg("LOAD").arg(script::FORGET)).await?;
+        let rule = Rule::fixed_window(u64::from(u16::MAX), Duration::from_secs(1), Align::Epoch);
+        let Ok(rule) = rule else { return Ok(()) };
+        let id = LimitId::of("probe", &rule);
+        // No domain has an empty name.
+        let subject = |name| Subject::new("", &[("probe", None)], &[(name, None)]);
+        let asks = ["a", "b"].map(|name| Ask { rule: &rule, id, subject: subject(name), cost: 1 });
+        self.take(&asks, now).await?;
+        self.peek(&asks, now).await?;
+        for ask in &asks {
+            self.forget(id, &ask.subject).await?;
+        }
+        Ok(())
+    }
+
+    async fn eviction(&self) -> Result<Option<Finding>, StoreError> {
+        let info = self.command(redis::cmd("INFO").arg("memory")).await.and_then(text);
+        let told = match info {
+            Ok(info) => field(&info, "maxmemory_policy:"),
+            Err(error) => {
+                missing_right(error)?;
+                let config = self.command(redis::cmd("CONFIG").arg("GET").arg("maxmemory-policy")).await;
+                match config {
+                    Ok(config) => redis::from_redis_value::<HashMap<String, String>>(config)
+                        .ok()
+                        .and_then(|mut told| told.remove("maxmemory-policy")),
+                    Err(error) => missing_right(error).map(|_said| None)?,
+                }
+            }
+        };
+        Ok(match told {
+            None => Some(Finding::EvictionUnknown),
+            Some(policy) if policy == "noeviction" => None,
+            Some(policy) => Some(Finding::Evicts(policy)),
+        })
+    }
+
+    async fn command(&self, command: &Cmd) -> Result<Value, StoreError> {
+        self.servers.run(Slot::FIRST, Call::of(command)).await.map_err(StoreError::with_nothing_counted)
+    }
+}
+
+/// What the server said about a right that is missing; any other error is one.
+fn missing_right(error: StoreError) -> Result<String, StoreError> {
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<RedisCause>());
+    match cause.filter(|cause| cause.lacks_right()) {
+        Some(cause) => Ok(cause.to_string()),
+        None => Err(error),
+    }
+}
+
+fn field(info: &str, name: &str) -> Option<String> {
+    info.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
+}
+
+fn text(value: Value) -> Result<String, StoreError> {
+    redis::from_redis_value(value).map_err(|_not_text| crate::error::unreadable())
+}
