@@ -21,7 +21,7 @@ impl Limit {
 
     /// An ask for a user.
     pub fn ask(&self, user: &str, cost: u64) -> Ask<'_> {
-        Ask { rule: &self.rule, id: self.id, subject: subject(user), cost }
+        Ask::new(&self.rule, self.id, subject(user), cost)
     }
 }
 

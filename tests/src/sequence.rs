@@ -119,12 +119,7 @@ impl World {
     /// The ask of a plan.
     pub fn ask(&self, plan: &Plan) -> Ask<'_> {
         let (id, rules) = &self.limits[plan.limit];
-        Ask {
-            rule: &rules[plan.tier],
-            id: *id,
-            subject: self.subjects[plan.subject].clone(),
-            cost: plan.cost,
-        }
+        Ask::new(&rules[plan.tier], *id, self.subjects[plan.subject].clone(), plan.cost)
     }
 
     fn verb(&mut self, plans: Vec<Plan>) -> Step {

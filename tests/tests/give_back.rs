@@ -72,7 +72,7 @@ async fn redis_gives_back_what_the_arithmetic_says_and_keeps_the_time_to_live() 
             charge.back.actual = if rng.bool() { 0 } else { rng.u64(..=charge.back.held) };
             let (id, rule) = world.limits().nth(charge.limit).unwrap();
             let subject = world.subjects()[charge.subject].clone();
-            let ask = Ask { rule, id, subject, cost: 0 };
+            let ask = Ask::new(rule, id, subject, 0);
             let mut life = || -> i64 {
                 let pttl = redis::cmd("PTTL").arg(record_key(&ask.subject)).query(&mut admin);
                 pttl.unwrap()

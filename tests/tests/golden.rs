@@ -41,7 +41,7 @@ fn subject() -> Subject {
 fn asks(limits: &[(Limit, u64)], cost: impl Fn(u64) -> u64) -> Vec<Ask<'_>> {
     let mut asks = Vec::new();
     for (limit, charged) in limits {
-        asks.push(Ask { rule: &limit.rule, id: limit.id, subject: subject(), cost: cost(*charged) });
+        asks.push(Ask::new(&limit.rule, limit.id, subject(), cost(*charged)));
     }
     asks
 }

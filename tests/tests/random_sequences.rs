@@ -59,7 +59,7 @@ impl Store for Crowded {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let ask = |subject: &Subject| {
             let id = LimitId::of("crowd", &self.rule);
-            [Ask { rule: &self.rule, id, subject: subject.clone(), cost: 1 }]
+            [Ask::new(&self.rule, id, subject.clone(), 1)]
         };
         let crowd: Vec<[Ask<'_>; 1]> = self.others.iter().map(ask).collect();
         // Sixteen go at once. The next waits with the one in question, which waits with the last.

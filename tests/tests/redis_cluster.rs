@@ -54,7 +54,7 @@ fn used(cluster: &RedisCluster, limit: &Limit, subject: &Subject, asked: usize) 
 }
 
 fn ask(limit: &Limit, subject: Subject) -> Ask<'_> {
-    Ask { rule: &limit.rule, id: limit.id, subject, cost: 1 }
+    Ask::new(&limit.rule, limit.id, subject, 1)
 }
 
 /// Users whose records this node keeps at first.

@@ -27,7 +27,7 @@ fn subject(user: &str) -> Subject {
 
 fn ask<'a>(rule: &'a Rule, user: &str, cost: u64) -> Ask<'a> {
     let name = format!("{}-{}", rule.algorithm(), rule.amount());
-    Ask { rule, id: LimitId::of(&name, rule), subject: subject(user), cost }
+    Ask::new(rule, LimitId::of(&name, rule), subject(user), cost)
 }
 
 /// All that admit `amount` at one instant.

@@ -28,7 +28,7 @@ fn subject(user: &str) -> Subject {
 }
 
 fn ask<'a>(rule: &'a Rule, user: &str, cost: u64) -> Ask<'a> {
-    Ask { rule, id: LimitId::of("per-user", rule), subject: subject(user), cost }
+    Ask::new(rule, LimitId::of("per-user", rule), subject(user), cost)
 }
 
 /// Calls of scripts that the server has run.
@@ -57,7 +57,7 @@ fn cost(rng: &mut Rng, rule: &Rule) -> u64 {
 fn requests<'w>(world: &'w World, rng: &mut Rng) -> Vec<Vec<Ask<'w>>> {
     let request = |rng: &mut Rng| {
         let subject = &world.subjects()[rng.usize(..world.subjects().len())];
-        let ask = |(id, rule)| Ask { rule, id, subject: subject.clone(), cost: cost(rng, rule) };
+        let ask = |(id, rule)| Ask::new(rule, id, subject.clone(), cost(rng, rule));
         world.limits().map(ask).collect()
     };
     (0..rng.usize(2..120)).map(|_| request(rng)).collect()

@@ -87,7 +87,7 @@ impl World {
             |key: usize| Subject::new("api", &[], &[("user", Some(format!("user-{key}").as_str()))]);
         let subjects: &'static [Subject] = Vec::leak((0..keys).map(subject).collect());
         let call = |subject: &Subject| {
-            store.take_call(&[Ask { rule, id, subject: subject.clone(), cost: 1 }], NOW).expect("a call")
+            store.take_call(&[Ask::new(rule, id, subject.clone(), 1)], NOW).expect("a call")
         };
         let calls = Vec::leak(subjects.iter().map(call).collect());
         Self { store, rule, id, subjects, calls }
@@ -95,7 +95,7 @@ impl World {
 
     async fn gathered(self, at: usize) {
         let subject = self.subjects[at % self.subjects.len()].clone();
-        let ask = Ask { rule: self.rule, id: self.id, subject, cost: 1 };
+        let ask = Ask::new(self.rule, self.id, subject, 1);
         self.store.take(&[ask], NOW).await.expect("a decision");
     }
 

@@ -99,7 +99,7 @@ fn subject(key: usize) -> Subject {
 }
 
 fn ask<'a>(rule: &'a Rule, name: &str, key: usize) -> Ask<'a> {
-    Ask { rule, id: LimitId::of(name, rule), subject: subject(key), cost: 1 }
+    Ask::new(rule, LimitId::of(name, rule), subject(key), 1)
 }
 
 fn fixed(amount: u64) -> Rule {
@@ -209,7 +209,7 @@ async fn bare_client(mut redis: MultiplexedConnection, call: &Cmd) {
 }
 
 async fn our_client(store: &RedisStore, rule: &Rule, id: LimitId, subject: Subject) {
-    let ask = Ask { rule, id, subject, cost: 1 };
+    let ask = Ask::new(rule, id, subject, 1);
     store.take(&[ask], NOW).await.expect("a decision");
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
-use crate::rule::Rule;
+use crate::{rule::Rule, share::OnStoreFailure};
 
 /// One limit, one key, one cost. A request becomes a list of asks, decided together.
 #[derive(Clone, Debug)]
@@ -17,6 +17,15 @@ pub struct Ask<'a> {
     pub subject: Subject,
     /// The cost; 0 checks without counting.
     pub cost: u64,
+    /// What to do when the store cannot decide.
+    pub on_store_failure: OnStoreFailure,
+}
+
+impl<'a> Ask<'a> {
+    /// An ask of a limit that decides locally when the store cannot.
+    pub fn new(rule: &'a Rule, id: LimitId, subject: Subject, cost: u64) -> Self {
+        Self { rule, id, subject, cost, on_store_failure: OnStoreFailure::default() }
+    }
 }
 
 /// The stable id of a limit's state: a new name, algorithm, window or alignment makes a new one, an amount does not.

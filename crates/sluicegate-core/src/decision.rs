@@ -11,6 +11,17 @@ pub enum Retry {
     Never,
 }
 
+/// Who made a decision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum DecidedBy {
+    /// The store.
+    #[default]
+    Store,
+    /// The limit's own rule for the time in which the store cannot decide.
+    Fallback,
+}
+
 /// The answer to one ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskDecision {
@@ -28,6 +39,8 @@ pub struct AskDecision {
     pub retry: Option<Retry>,
     /// How long an admitted ask must wait before it proceeds (`leaky_bucket`), else zero.
     pub delay: Duration,
+    /// Who decided.
+    pub decided_by: DecidedBy,
 }
 
 impl AskDecision {
@@ -40,6 +53,7 @@ impl AskDecision {
         reset_after: Duration::ZERO,
         retry: None,
         delay: Duration::ZERO,
+        decided_by: DecidedBy::Store,
     };
 
     /// Sort key of the binding ask: denials by the longest retry, then the least remaining share.
@@ -80,6 +94,11 @@ impl Decision {
         let finite = self.asks.iter().enumerate().filter(|(_, ask)| ask.limit.is_some());
         // The first of equals binds, hence the reversal: `max_by_key` keeps the last.
         finite.rev().max_by_key(|(_, ask)| ask.bindingness()).map(|(index, _)| index)
+    }
+
+    /// Who decided: the fallback if it did for any of the asks.
+    pub fn decided_by(&self) -> DecidedBy {
+        self.asks.iter().map(|ask| ask.decided_by).max().unwrap_or_default()
     }
 
     /// When the whole request is worth another try; `None` if allowed.

@@ -9,12 +9,14 @@ pub mod ask;
 mod decision;
 pub mod policy;
 pub mod rule;
+mod share;
 mod state;
 mod time;
 
 pub use ask::{Ask, LimitId, Subject};
-pub use decision::{AskDecision, Decision, Retry};
+pub use decision::{AskDecision, DecidedBy, Decision, Retry};
 pub use policy::{Attributes, Costs, Limit, Policy};
 pub use rule::{Algorithm, Align, Rule, RuleError};
+pub use share::{Headroom, OnStoreFailure, Share};
 pub use state::{Question, State};
 pub use time::{At, MAX_SKEW_US, Micros, Skew, Tick};

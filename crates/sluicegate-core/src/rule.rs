@@ -11,6 +11,7 @@ use crate::{
         sliding_counter::SlidingCounter,
         sliding_log::{self, SlidingLog},
     },
+    share::Headroom,
     time::{At, Micros, Tick},
 };
 
@@ -191,11 +192,7 @@ impl Rule {
     pub fn leaky_bucket(amount: u64, window: Duration, max_delay: Duration) -> Result<Self, RuleError> {
         let tick = Tick::for_window_us(checked_window(window)?);
         let ticks = micros(max_delay) / tick.as_micros();
-        let most = longest(tick).min(MAX_PRODUCT / amount.max(1));
-        if ticks > most {
-            let max = Duration::from_micros(tick.start_us(most));
-            return Err(RuleError::DelayTooLong { max_delay, amount, window, max });
-        }
+        check_delay(max_delay, amount, window, tick)?;
         Self::build(Algorithm::LeakyBucket, amount, window, |window| {
             AnyMachine::Bucket(Bucket { amount, window, shape: Shape::Queue { max_delay: ticks } })
         })
@@ -225,6 +222,45 @@ impl Rule {
         check_product("limit", amount, ticks, MAX_PRODUCT, window)?;
         let tick = Tick::for_window_us(micros(window));
         Ok(Self { algorithm, amount, window, tick, machine: machine(ticks) })
+    }
+
+    /// The rule with other numbers: `part` of its amount and of its burst. `None` if either is nothing.
+    #[inline]
+    pub(crate) fn scaled(&self, part: impl Fn(u64) -> u64) -> Option<Self> {
+        let amount = part(self.amount);
+        let machine = match self.machine {
+            AnyMachine::FixedWindow(machine) => AnyMachine::FixedWindow(FixedWindow { amount, ..machine }),
+            AnyMachine::SlidingLog(machine) => AnyMachine::SlidingLog(SlidingLog { amount, ..machine }),
+            AnyMachine::SlidingCounter(machine) => {
+                AnyMachine::SlidingCounter(SlidingCounter { amount, ..machine })
+            }
+            AnyMachine::Bucket(machine) => {
+                AnyMachine::Bucket(Bucket { amount, ..machine }.scaled(part, self.tick)?)
+            }
+        };
+        (amount > 0).then_some(Self { amount, machine, ..*self })
+    }
+
+    /// Whether the rule stays exact when a fleet without its store grants this much more of it.
+    ///
+    /// # Errors
+    /// [`RuleError`] if it does not.
+    pub fn check_headroom(&self, headroom: Headroom) -> Result<(), RuleError> {
+        let (amount, window, ticks) = (headroom.of(self.amount), self.window, self.window_ticks());
+        check_product("limit", amount, ticks, MAX_PRODUCT, window)?;
+        match &self.machine {
+            AnyMachine::SlidingLog(_) if amount > sliding_log::MAX_AMOUNT => {
+                Err(RuleError::LogTooLarge(amount))
+            }
+            AnyMachine::Bucket(Bucket { shape: Shape::Burst { burst }, .. }) => {
+                check_product("burst", headroom.of(*burst), ticks, MAX_PRODUCT, window)
+            }
+            AnyMachine::Bucket(Bucket { shape: Shape::Queue { max_delay }, .. }) => {
+                let max_delay = Duration::from_micros(self.tick.start_us(*max_delay));
+                check_delay(max_delay, amount, window, self.tick)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The algorithm by name.
@@ -363,8 +399,18 @@ fn window_ticks(window: Duration) -> Result<u64, RuleError> {
     Ok(window_us / tick)
 }
 
+/// A queue of `amount` per window must drain within [`MAX_WINDOW`], and its length in exact numbers.
+fn check_delay(max_delay: Duration, amount: u64, window: Duration, tick: Tick) -> Result<(), RuleError> {
+    let most = longest(tick).min(MAX_PRODUCT / amount.max(1));
+    if micros(max_delay) / tick.as_micros() > most {
+        let max = Duration::from_micros(tick.start_us(most));
+        return Err(RuleError::DelayTooLong { max_delay, amount, window, max });
+    }
+    Ok(())
+}
+
 /// [`MAX_WINDOW`] in ticks.
-fn longest(tick: Tick) -> u64 {
+pub(crate) fn longest(tick: Tick) -> u64 {
     micros(MAX_WINDOW) / tick.as_micros()
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     algorithm::{GiveBack, Machine, bucket, fixed_window, sliding_counter, sliding_log},
-    decision::{AskDecision, Retry},
+    decision::{AskDecision, DecidedBy, Retry},
     rule::{AnyMachine, Rule},
     time::{At, Micros, Skew},
 };
@@ -173,6 +173,7 @@ impl Question<'_> {
             } else {
                 Duration::ZERO
             },
+            decided_by: DecidedBy::Store,
         }
     }
 

@@ -1,6 +1,6 @@
 //! One multiplexed connection, made again by the next call when it is lost.
 
-use std::fmt;
+use std::{fmt, pin::Pin};
 
 use parking_lot::RwLock;
 use redis::{Cmd, RedisError, Value};
@@ -125,9 +125,15 @@ impl Connection {
     async fn live_or_made(&self) -> Result<Live, Unreachable> {
         match self.live() {
             Some(live) => Ok(live),
-            // Boxed, as other rare ways are: the future of a handshake is large, and every call would carry it.
-            None => Box::pin(self.connect()).await,
+            None => self.connect_rarely().await,
         }
+    }
+
+    /// [`Connection::connect`], boxed as other rare ways are: the future of a handshake is large, and every call would
+    /// carry it. And without its type: whoever wraps a store in a few futures more would else meet the compiler's
+    /// limit on nesting.
+    fn connect_rarely(&self) -> Pin<Box<dyn Future<Output = Result<Live, Unreachable>> + Send + '_>> {
+        Box::pin(self.connect())
     }
 
     fn live(&self) -> Option<Live> {

@@ -171,7 +171,7 @@ impl Unreachable {
 
 impl From<Unreachable> for StoreError {
     fn from(unreachable: Unreachable) -> Self {
-        Self::new(&*unreachable.what, Counted::Nothing).caused_by(unreachable.cause)
+        Self::new(unreachable.what.to_string(), Counted::Nothing).caused_by(unreachable.cause)
     }
 }
 

@@ -72,7 +72,7 @@ impl RedisStore {
         let id = LimitId::of("probe", &rule);
         // No domain has an empty name.
         let subject = |name| Subject::new("", &[("probe", None)], &[(name, None)]);
-        let asks = ["a", "b"].map(|name| Ask { rule: &rule, id, subject: subject(name), cost: 1 });
+        let asks = ["a", "b"].map(|name| Ask::new(&rule, id, subject(name), 1));
         self.take(&asks, now).await?;
         self.peek(&asks, now).await?;
         for ask in &asks {

@@ -4,6 +4,7 @@
 //! key     = "sg1:" tag ":" kind rest
 //! tag     = "{" … "}"     the part of the subject that decides the slot on a Redis Cluster
 //! kind    = "s"           states; other kinds of keys get other letters
+//!         | "i"           the instances of a fleet, under the tag "{!fleet}", which no domain can have
 //! rest    = "" | ":" …    what the subject says beyond its tag
 //! ```
 //!
@@ -15,6 +16,8 @@ use sluicegate::core::Subject;
 /// What every key begins with: the one pattern for an ACL is `~sg1:*`.
 pub(crate) const PREFIX: &str = "sg1:";
 const STATES: &str = ":s";
+/// The key of the list of instances.
+pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
 
 /// The key of a subject's record.
 ///

@@ -9,6 +9,7 @@ use sluicegate::{
         Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject, algorithm::GiveBack,
         policy::MAX_APPLIED,
     },
+    guard::Probe,
 };
 
 use crate::{
@@ -278,6 +279,12 @@ impl Store for RedisStore {
         let forget = Call::of_script(&self.scripts.forget, &call);
         let reply = self.servers.run(self.servers.slot(&key), forget).await?;
         Ok(reply == Value::Int(1))
+    }
+}
+
+impl Probe for RedisStore {
+    async fn probe(&self) -> Result<(), StoreError> {
+        self.ping().await
     }
 }
 

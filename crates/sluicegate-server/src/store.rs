@@ -3,9 +3,10 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sluicegate::{
-    Clock, Store, StoreError, SystemClock,
+    Clock, Store, StoreError, SureStore, SystemClock, Verb,
     core::{Ask, Decision, LimitId, Micros, Subject},
     embedded::EmbeddedStore,
+    guard::{GuardConfig, Guarded, Membership},
 };
 use sluicegate_redis::{ConfigError, Finding, RedisCause, RedisClock, RedisConfig, RedisStore};
 
@@ -134,7 +135,7 @@ impl AnyStore {
                 return Err(OpenError::Refused(error));
             }
             let error = crate::causes::with_causes(&error);
-            tracing::warn!(error, store = %url, "the store cannot be used yet: until it can, requests pass uncounted");
+            tracing::warn!(error, store = %url, "the store cannot be used yet");
         }
         let store = RedisStore::open(config)?.with_clock(clock.clone());
         Ok((Self::Redis(store), AnyClock::Redis(clock)))
@@ -188,6 +189,51 @@ impl Store for AnyStore {
             Self::Memory(store) => store.peek(asks, now).await,
             Self::Redis(store) => store.peek(asks, now).await,
         }
+    }
+
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        match self {
+            Self::Memory(store) => store.forget(id, subject).await,
+            Self::Redis(store) => store.forget(id, subject).await,
+        }
+    }
+}
+
+/// The store of a server: it always decides.
+#[derive(Clone, Debug)]
+pub enum ServedStore {
+    /// In this process, where nothing stands between a decision and its state.
+    Memory(Arc<EmbeddedStore>),
+    /// On Redis, and by each limit's own rule while that does not answer.
+    Redis(Guarded<RedisStore>),
+}
+
+impl ServedStore {
+    /// The store with what guards it, for an instance with that place in its fleet.
+    pub fn of(store: AnyStore, membership: Arc<Membership>, config: GuardConfig) -> Self {
+        match store {
+            AnyStore::Memory(store) => Self::Memory(store),
+            AnyStore::Redis(store) => Self::Redis(Guarded::new(store, membership, config)),
+        }
+    }
+}
+
+impl SureStore for ServedStore {
+    async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
+        match self {
+            Self::Memory(store) => store.decide(verb, asks, now).await,
+            Self::Redis(store) => store.decide(verb, asks, now).await,
+        }
+    }
+}
+
+impl Store for ServedStore {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.decide(Verb::Take, asks, now).await)
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.decide(Verb::Peek, asks, now).await)
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Attributes, Costs, Decision, Micros, Policy, Retry,
+    Algorithm, Ask, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, Retry,
     policy::{Applied, AskError, Matched},
 };
 
-use crate::{acquire::Queues, clock::Clock, store::Store, store::StoreError};
+use crate::{
+    acquire::Queues,
+    clock::Clock,
+    store::{Store, StoreError, SureStore},
+};
 
 /// Decides requests: which limits of a policy apply, and whether the store lets them pass.
 #[derive(Clone, Debug)]
@@ -56,6 +60,11 @@ impl Verdict<'_> {
         self.binding_limit()?.decision.retry
     }
 
+    /// Who decided: the fallback if it did for any of the limits.
+    pub fn decided_by(&self) -> DecidedBy {
+        self.limits.iter().map(|limit| limit.decision.decided_by).max().unwrap_or_default()
+    }
+
     /// How long an admitted request must wait before it proceeds.
     pub fn delay(&self) -> Duration {
         self.limits.iter().map(|limit| limit.decision.delay).max().unwrap_or_default()
@@ -75,6 +84,8 @@ impl LimitVerdict<'_> {
     pub fn more_after(&self) -> Option<Duration> {
         match (self.decision.retry, self.algorithm) {
             (Some(Retry::After(wait)), _) => Some(wait),
+            // The bucket that decided is a part of this limit's: its next token comes at an unknown time before its reset.
+            (None, _) if self.decision.decided_by == DecidedBy::Fallback => Some(self.decision.reset_after),
             (Some(Retry::Never), _) => None,
             (None, Algorithm::TokenBucket | Algorithm::Gcra) => Some(self.next_token_after()),
             (None, _) => Some(self.decision.reset_after),
@@ -166,34 +177,56 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
         let matched = self.policy.apply(attributes, costs)?;
-        let asks: Vec<Ask<'_>> = matched.limits.iter().filter_map(|applied| applied.ask.clone()).collect();
-        let now = self.clock.now();
+        let (asks, now) = (asks(&matched), self.clock.now());
         let decision = match (asks.as_slice(), verb) {
             ([], _) => Decision::of(Vec::new()),
             (asks, Verb::Take) => self.store.take(asks, now).await?,
             (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
-        let mut answers = decision.asks.into_iter();
-        Ok(Verdict::of(&matched, now, |_| answers.next().unwrap_or(AskDecision::UNLIMITED)))
+        Ok(Verdict::of(&matched, now, decision))
     }
 }
 
+impl<S: SureStore, C: Clock> Limiter<S, C> {
+    /// [`Limiter::decide`] over a store that always decides.
+    ///
+    /// # Errors
+    /// [`AskError`] if the request does not fit the policy.
+    pub async fn decide_surely(
+        &self,
+        verb: Verb,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<Verdict<'_>, AskError> {
+        let matched = self.policy.apply(attributes, costs)?;
+        let (asks, now) = (asks(&matched), self.clock.now());
+        let decision = match asks.as_slice() {
+            [] => Decision::of(Vec::new()),
+            asks => self.store.decide(verb, asks, now).await,
+        };
+        Ok(Verdict::of(&matched, now, decision))
+    }
+}
+
+/// What a store is asked; unlimited limits ask nothing.
+fn asks<'p>(matched: &Matched<'p>) -> Vec<Ask<'p>> {
+    matched.limits.iter().filter_map(|applied| applied.ask.clone()).collect()
+}
+
 impl<'p> Verdict<'p> {
-    /// The verdict of a request: what `answer` says to each ask, in the order of the limits; unlimited ones ask nothing.
-    pub fn of(
-        matched: &Matched<'p>,
-        decided_at: Micros,
-        mut answer: impl FnMut(&Ask<'p>) -> AskDecision,
-    ) -> Self {
+    /// The verdict of a request whose asks were decided.
+    fn of(matched: &Matched<'p>, decided_at: Micros, decision: Decision) -> Self {
+        let mut answers = decision.asks.into_iter();
         let mut limit_verdict = |applied: &Applied<'p>| {
             let (algorithm, window) = applied.limit.grant.shape();
+            let answer = applied.ask.as_ref().and_then(|_ask| answers.next());
             LimitVerdict {
                 name: &applied.limit.name,
                 algorithm,
                 window,
                 unit: &applied.limit.unit,
                 cost: applied.cost,
-                decision: applied.ask.as_ref().map_or(AskDecision::UNLIMITED, &mut answer),
+                decision: answer.unwrap_or(AskDecision::UNLIMITED),
             }
         };
         let limits: Vec<LimitVerdict<'p>> = matched.limits.iter().map(&mut limit_verdict).collect();

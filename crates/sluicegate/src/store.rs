@@ -1,8 +1,10 @@
 //! The narrow waist: what a store can do, and nothing else.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{borrow::Cow, error::Error, fmt, sync::Arc};
 
 use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+
+use crate::limiter::Verb;
 
 /// Keeps the state of limits and decides, each call in one atomic step.
 ///
@@ -54,6 +56,18 @@ impl<S: Store> Store for Arc<S> {
     }
 }
 
+/// A store that always decides: its `take` and `peek` never end in an error.
+pub trait SureStore: Store {
+    /// [`Store::take`] or [`Store::peek`], by name.
+    fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> impl Future<Output = Decision> + Send;
+}
+
+impl<S: SureStore> SureStore for Arc<S> {
+    fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> impl Future<Output = Decision> + Send {
+        (**self).decide(verb, asks, now)
+    }
+}
+
 /// Whether a call that failed may have counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counted {
@@ -68,14 +82,14 @@ pub enum Counted {
 /// It can be cloned: one failed call may answer several callers that were decided on together.
 #[derive(Clone, Debug)]
 pub struct StoreError {
-    what: String,
+    what: Cow<'static, str>,
     counted: Counted,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error that says what could not be done and whether something may have been counted.
-    pub fn new(what: impl Into<String>, counted: Counted) -> Self {
+    pub fn new(what: impl Into<Cow<'static, str>>, counted: Counted) -> Self {
         Self { what: what.into(), counted, source: None }
     }
 

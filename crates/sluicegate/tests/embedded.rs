@@ -26,7 +26,7 @@ fn subject(key: &str) -> Subject {
 }
 
 fn ask<'a>(rule: &'a Rule, name: &str, key: &str, cost: u64) -> Ask<'a> {
-    Ask { rule, id: LimitId::of(name, rule), subject: subject(key), cost }
+    Ask::new(rule, LimitId::of(name, rule), subject(key), cost)
 }
 
 fn rules(amount: u64) -> Vec<Rule> {

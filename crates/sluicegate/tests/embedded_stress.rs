@@ -58,7 +58,7 @@ impl Random {
 
 fn ask(rules: &[Rule], rule: usize, key: u64, cost: u64) -> Ask<'_> {
     let subject = Subject::new("test", &[], &[("user", Some(&key.to_string()))]);
-    Ask { rule: &rules[rule], id: LimitId::of(&rule.to_string(), &rules[rule]), subject, cost }
+    Ask::new(&rules[rule], LimitId::of(&rule.to_string(), &rules[rule]), subject, cost)
 }
 
 /// One call of one to three asks of different limits; what it admitted.

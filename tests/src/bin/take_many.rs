@@ -49,7 +49,7 @@ async fn main() {
 async fn take(store: RedisStore, limit: u64, cost: u64) -> bool {
     let rule = Rule::fixed_window(limit, Duration::from_secs(3_600), Align::Epoch).unwrap();
     let subject = Subject::new("test", &[], &[("user", Some("shared"))]);
-    let ask = Ask { rule: &rule, id: LimitId::of("shared", &rule), subject, cost };
+    let ask = Ask::new(&rule, LimitId::of("shared", &rule), subject, cost);
     store.take(&[ask], Micros::from_secs(1_790_000_000)).await.unwrap().allowed
 }
 

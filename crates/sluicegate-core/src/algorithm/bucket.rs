@@ -10,7 +10,10 @@
 //! span at least k·window/amount − 1 tick.
 
 use super::Machine;
-use crate::time::{At, Skew};
+use crate::{
+    rule::longest,
+    time::{At, Skew, Tick},
+};
 
 /// What the level is measured against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +81,15 @@ impl Bucket {
     #[inline]
     pub fn added_by(&self, cost: u64) -> u64 {
         cost.saturating_mul(self.window)
+    }
+
+    /// The bucket with `part` of its burst. A part that would refill for longer than any window may last is cut to one
+    /// that does not: rounding can leave little of the amount beside much of the burst. `None` if no burst is left.
+    pub(crate) fn scaled(self, part: impl Fn(u64) -> u64, tick: Tick) -> Option<Self> {
+        let Shape::Burst { burst } = self.shape else { return Some(self) };
+        let refillable = self.amount.saturating_mul(longest(tick)) / self.window;
+        let burst = part(burst).min(refillable);
+        (burst > 0).then_some(Self { shape: Shape::Burst { burst }, ..self })
     }
 
     #[inline]

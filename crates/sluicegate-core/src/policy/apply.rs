@@ -106,7 +106,8 @@ impl Policy {
                 Grant::Unlimited { .. } => None,
                 Grant::Bounded(rule) => {
                     let subject = self.subject(limit, attributes, &limits);
-                    Some(Ask { rule, id: limit.id, subject, cost })
+                    let on_store_failure = limit.on_store_failure;
+                    Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject, cost) })
                 }
             };
             limits.push(Applied { limit, amount_of, cost, ask });

@@ -28,6 +28,8 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "align",
     "max_delay",
     "if_missing",
+    "on_store_failure",
+    "headroom",
     "allow",
 ];
 /// The fields of a limit that tiers and overrides may replace.
@@ -69,6 +71,8 @@ pub(super) struct LimitFile {
     pub(super) align: Option<Field>,
     pub(super) max_delay: Option<Field>,
     pub(super) if_missing: Option<Field>,
+    pub(super) on_store_failure: Option<Field>,
+    pub(super) headroom: Option<Field>,
     pub(super) allow: Option<Field>,
 }
 
@@ -107,18 +111,7 @@ const AMOUNTS: Schema = Schema {
 const LIMIT: Schema = Schema {
     owner: "a limit",
     known: LIMIT_FIELDS,
-    later: &[
-        "shards",
-        "period",
-        "lease",
-        "on_lease_end",
-        "overdraft",
-        "enforcement",
-        "on_store_failure",
-        "headroom",
-        "tiers",
-        "overrides",
-    ],
+    later: &["shards", "period", "lease", "on_lease_end", "overdraft", "enforcement", "tiers", "overrides"],
     synonyms: &[
         ("window", "per"),
         ("interval", "per"),
@@ -199,6 +192,8 @@ impl LimitFile {
             align: fields.take("align"),
             max_delay: fields.take("max_delay"),
             if_missing: fields.take("if_missing"),
+            on_store_failure: fields.take("on_store_failure"),
+            headroom: fields.take("headroom"),
             allow: fields.take("allow"),
         })
     }

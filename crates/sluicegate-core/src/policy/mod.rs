@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use crate::{
     ask::LimitId,
     rule::{Algorithm, Rule},
+    share::OnStoreFailure,
 };
 use index::Index;
 
@@ -12,6 +13,7 @@ mod apply;
 pub mod choose;
 mod duration;
 mod exceptions;
+mod failure;
 mod file;
 mod index;
 pub mod lint;
@@ -101,6 +103,8 @@ pub struct Limit {
     pub matcher: Matcher,
     /// What to do when the request lacks an attribute of the key.
     pub if_missing: IfMissing,
+    /// What to do when the store cannot decide.
+    pub on_store_failure: OnStoreFailure,
     /// The codes of lints that are not to be told of it.
     pub allowed: Vec<&'static str>,
     /// What it grants where neither a tier nor an override says otherwise.

@@ -5,6 +5,7 @@ use std::{collections::HashMap, time::Duration};
 use super::{
     Grant, IfMissing, Limit, MAX_APPLIED, Policy, REQUESTS, Rules, duration,
     exceptions::{self, Known},
+    failure,
     file::{Field, LimitFile, PolicyFile, describe, list, printable, shown},
     lint::{LINTS, Lint},
     matching::matcher,
@@ -167,11 +168,13 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let unit = problems.note(file.unit.as_ref().map_or_else(|| Ok(REQUESTS.to_owned()), word));
     let if_missing = problems.note(choice(file.if_missing.as_ref(), &IF_MISSING));
     let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
+    let on_store_failure = problems.note(failure::on_store_failure(file));
     let (rule, grant) = resolve_grant(file, problems)?;
     let name = name?;
     let id = LimitId::of(stable_id?.as_deref().unwrap_or(&name), &rule);
-    let (key, matcher, allowed) = (key?, matcher?, allowed?);
-    Some(Limit { name, id, unit: unit?, key, matcher, if_missing: if_missing?, allowed, grant })
+    let (key, matcher, allowed, unit) = (key?, matcher?, allowed?, unit?);
+    let (if_missing, on_store_failure) = (if_missing?, on_store_failure?);
+    Some(Limit { name, id, unit, key, matcher, if_missing, on_store_failure, allowed, grant })
 }
 
 /// What a limit grants, with the rule that its id is made of.
@@ -182,6 +185,7 @@ pub(super) fn resolve_grant(file: &LimitFile, problems: &mut Problems) -> Option
     let extras = algorithm.and_then(|algorithm| extras(file, algorithm, problems));
     let (algorithm, amount, window) = (algorithm?, amount?, window?);
     let rule = problems.note(rule(file, algorithm, amount, window, extras?))?;
+    problems.note(failure::check_headroom(file, &rule))?;
     let grant = match amount {
         Amount::Bounded(_) => Grant::Bounded(rule.clone()),
         Amount::Unlimited => Grant::Unlimited { algorithm, window },
@@ -303,14 +307,14 @@ fn key(file: &LimitFile) -> Result<Vec<String>, Problem> {
 }
 
 /// A word of a fixed set, and what it means; the first is the default.
-struct Choices<T: 'static>(&'static [(&'static str, T)]);
+pub(super) struct Choices<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 const IF_MISSING: Choices<IfMissing> =
     Choices(&[("shared", IfMissing::Shared), ("refuse", IfMissing::Refuse), ("skip", IfMissing::Skip)]);
 const ALIGN: Choices<Align> =
     Choices(&[("epoch", Align::Epoch), ("hashed", Align::Hashed), ("first_request", Align::FirstRequest)]);
 
-fn choice<T: Copy + Default>(field: Option<&Field>, choices: &Choices<T>) -> Result<T, Problem> {
+pub(super) fn choice<T: Copy + Default>(field: Option<&Field>, choices: &Choices<T>) -> Result<T, Problem> {
     let Some(field) = field else { return Ok(T::default()) };
     let words: Vec<&str> = choices.0.iter().map(|(word, _)| *word).collect();
     let expected = format!("one of {}", list(&words));

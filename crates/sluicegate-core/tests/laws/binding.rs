@@ -28,6 +28,7 @@ fn answers() -> impl Strategy<Value = AskDecision> {
                 reset_after: delay,
                 retry,
                 delay,
+                ..AskDecision::UNLIMITED
             }
         },
     )

@@ -9,6 +9,7 @@ mod bucket;
 mod clocks;
 mod counter;
 mod doubles;
+mod fleet;
 mod give_back;
 mod golden;
 mod history;

@@ -40,7 +40,7 @@ impl Owned {
     }
 
     pub(super) fn ask(&self) -> Ask<'_> {
-        Ask { rule: &self.rule, id: self.id, subject: self.subject.clone(), cost: self.cost }
+        Ask::new(&self.rule, self.id, self.subject.clone(), self.cost)
     }
 
     pub(super) fn question(&self, now: Micros) -> Question<'_> {

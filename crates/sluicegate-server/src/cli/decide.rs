@@ -11,13 +11,11 @@ use sluicegate::{
     core::{Attributes, Costs, Retry},
 };
 
-use super::{DENIED, Failure, runtime, sources::Sources};
-use crate::{
-    causes::with_causes,
-    costs::read_cost,
-    domains::{DecidedBy, Outcome, RequestError},
-    http,
+use super::{
+    DENIED, Failure, runtime,
+    sources::{Opened, Sources, domains},
 };
+use crate::{causes::with_causes, costs::read_cost, domains::RequestError, http};
 
 /// Flags of `take` and `peek`.
 #[derive(Debug, clap::Args)]
@@ -68,7 +66,8 @@ struct NoAttribute;
 pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
     let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
     runtime()?.block_on(async {
-        let domains = args.sources.open().await?.domains;
+        let Opened { policies, store, clock, .. } = args.sources.open().await?;
+        let domains = domains(policies, &store, &clock)?;
         let domain = args.domain.as_deref().or(domains.only()).unwrap_or(crate::domains::DEFAULT_DOMAIN);
         let limiter = domains
             .limiter(domain)
@@ -111,8 +110,7 @@ fn print(verdict: &Verdict<'_>, output: Output) {
     let text = match output {
         Output::Text => text(verdict).into_bytes(),
         Output::Json => {
-            let mut json =
-                http::decision_json(&Outcome { verdict: verdict.clone(), decided_by: DecidedBy::Store });
+            let mut json = http::decision_json(verdict);
             json.push(b'\n');
             json
         }

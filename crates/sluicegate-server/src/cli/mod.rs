@@ -10,6 +10,7 @@ use clap::{Parser, Subcommand};
 
 mod decide;
 mod generate;
+mod guard;
 mod logging;
 mod policy;
 mod race;

@@ -17,7 +17,8 @@ use tokio::{
 
 use super::{
     Failure,
-    sources::{Opened, Sources, Unread},
+    guard::{GuardArgs, Served},
+    sources::{Opened, Sources, Unread, domains},
 };
 use crate::{
     causes::with_causes,
@@ -31,6 +32,8 @@ use crate::{
 pub(super) struct Args {
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    guard: GuardArgs,
     /// Where the HTTP door listens; port 0 takes a free one.
     #[arg(long, env = "SLUICEGATE_HTTP", default_value = "127.0.0.1:8080", value_name = "ADDR")]
     http: SocketAddr,
@@ -105,9 +108,10 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let style = HeaderStyle { families: args.headers, reset: args.reset };
-    let Opened { domains, store, clock } = args.sources.open().await?;
+    let Opened { policies, url, store, clock } = args.sources.open().await?;
     store.inspect(&clock).await;
-    let domains = Arc::new(domains);
+    let Served { store, _fleet } = args.guard.guard(&url, store, &clock).await?;
+    let domains = Arc::new(domains(policies, &store, &clock)?);
     let http = bind("--http", args.http).await?;
     let resp = match args.resp {
         Some(address) => Some(bind("--resp", address).await?),

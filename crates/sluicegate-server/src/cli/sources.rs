@@ -8,9 +8,12 @@ use std::{
     time::Duration,
 };
 
-use sluicegate::core::{
-    Policy,
-    policy::{MAX_FILE_LEN, PolicyError},
+use sluicegate::{
+    Store,
+    core::{
+        Policy,
+        policy::{MAX_FILE_LEN, PolicyError},
+    },
 };
 
 use super::Failure;
@@ -35,7 +38,8 @@ pub(super) struct Sources {
 
 /// What decisions are made with.
 pub(super) struct Opened {
-    pub(super) domains: Domains<AnyStore, AnyClock>,
+    pub(super) policies: Vec<Policy>,
+    pub(super) url: StoreUrl,
     pub(super) store: AnyStore,
     pub(super) clock: AnyClock,
 }
@@ -57,7 +61,7 @@ pub(super) struct StoreArgs {
     /// The certificate authority that a `rediss://` server is trusted by (PEM), instead of the system's.
     #[arg(long, env = "SLUICEGATE_STORE_CA", value_name = "FILE")]
     store_ca: Option<PathBuf>,
-    /// How long a store over a network may take to be reached, and to answer, in ms.
+    /// How long a store over a network may take to be reached, and to answer where nothing else says how long, in ms.
     #[arg(
         long,
         env = "SLUICEGATE_STORE_TIMEOUT_MS",
@@ -102,6 +106,16 @@ impl StoreArgs {
     }
 }
 
+/// The domains of policies, over a store.
+pub(super) fn domains<S: Store + Clone>(
+    policies: Vec<Policy>,
+    store: &S,
+    clock: &AnyClock,
+) -> Result<Domains<S, AnyClock>, Failure> {
+    Domains::new(policies, store, clock)
+        .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))
+}
+
 /// Opens a store.
 pub(super) async fn open(url: &StoreUrl) -> Result<(AnyStore, AnyClock), Failure> {
     AnyStore::open(url).await.map_err(|error| {
@@ -123,11 +137,9 @@ fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
 impl Sources {
     /// Reads the policies and opens the store.
     pub(super) async fn open(&self) -> Result<Opened, Failure> {
-        let policies = self.policies()?;
-        let (store, clock) = open(&self.store.url()?).await?;
-        let domains = Domains::new(policies, &store, &clock)
-            .map_err(|error| Failure::usage(error).hint("give each policy file a `domain` of its own"))?;
-        Ok(Opened { domains, store, clock })
+        let (policies, url) = (self.policies()?, self.store.url()?);
+        let (store, clock) = open(&url).await?;
+        Ok(Opened { policies, url, store, clock })
     }
 
     /// The policies of the files, or the sample.

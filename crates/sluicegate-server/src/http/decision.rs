@@ -4,9 +4,10 @@ use std::{fmt, time::Duration};
 
 use hyper::StatusCode;
 use serde::{Serialize, Serializer};
-use sluicegate::{LimitVerdict, Verdict, core::Retry};
-
-use crate::domains::{DecidedBy, Outcome};
+use sluicegate::{
+    LimitVerdict, Verdict,
+    core::{DecidedBy, Retry},
+};
 
 /// The problem type of a refusal, of draft-ietf-httpapi-ratelimit-headers-10, section 5.
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -21,22 +22,22 @@ pub(super) fn status(verdict: &Verdict<'_>) -> StatusCode {
 }
 
 /// The body of a decision, for others than this door.
-pub(crate) fn json(outcome: &Outcome<'_>) -> Vec<u8> {
+pub(crate) fn json(verdict: &Verdict<'_>) -> Vec<u8> {
     let mut json = Vec::with_capacity(512);
-    write(&mut json, outcome, status(&outcome.verdict));
+    write(&mut json, verdict, status(verdict));
     json
 }
 
 /// What the body of an admitted decision says, for others than this door: no status is told beside it.
-pub(crate) fn value(outcome: &Outcome<'_>) -> serde_json::Value {
+pub(crate) fn value(verdict: &Verdict<'_>) -> serde_json::Value {
     // Every field serialises.
-    serde_json::to_value(Body::new(outcome, StatusCode::OK)).unwrap_or_default()
+    serde_json::to_value(Body::new(verdict, StatusCode::OK)).unwrap_or_default()
 }
 
 /// Appends a decision that is answered with `status`. One that is not 200 is also a problem (RFC 9457).
-pub(super) fn write(json: &mut Vec<u8>, outcome: &Outcome<'_>, status: StatusCode) {
+pub(super) fn write(json: &mut Vec<u8>, verdict: &Verdict<'_>, status: StatusCode) {
     // A vector takes all that is written, and every field serialises.
-    let _ = serde_json::to_writer(json, &Body::new(outcome, status));
+    let _ = serde_json::to_writer(json, &Body::new(verdict, status));
 }
 
 #[derive(Serialize)]
@@ -63,8 +64,8 @@ struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    fn new(outcome: &'a Outcome<'a>, status: StatusCode) -> Self {
-        let verdict = &outcome.verdict;
+    fn new(verdict: &'a Verdict<'a>, status: StatusCode) -> Self {
+        let decided_by = verdict.decided_by();
         let refused = status != StatusCode::OK;
         Self {
             r#type: refused.then_some(QUOTA_EXCEEDED),
@@ -77,9 +78,9 @@ impl<'a> Body<'a> {
             binding: verdict.binding_limit().map(|limit| limit.name),
             retry_after_ms: RetryMs(verdict.retry()),
             delay_ms: ceil_ms(verdict.delay()),
-            degraded: outcome.decided_by == DecidedBy::Fallback,
-            decided_by: decider(outcome.decided_by),
-            limits: Limits(outcome),
+            degraded: decided_by == DecidedBy::Fallback,
+            decided_by: decider(decided_by),
+            limits: Limits(verdict),
         }
     }
 }
@@ -100,17 +101,17 @@ struct LimitBody<'a> {
 }
 
 impl<'a> LimitBody<'a> {
-    fn new(limit: &'a LimitVerdict<'a>, decided_by: DecidedBy) -> Self {
+    fn new(limit: &'a LimitVerdict<'a>) -> Self {
         let decision = &limit.decision;
-        // Without the store nobody knows what was used, so nothing is claimed about it.
-        let known = decided_by == DecidedBy::Store || decision.limit.is_none();
+        // Where nothing was counted nobody knows what was used, so nothing is claimed about it.
+        let known = decision.remaining.is_some() || decision.limit.is_none();
         Self {
             name: limit.name,
             algorithm: limit.algorithm.name(),
             unit: limit.unit,
             cost: limit.cost,
             allowed: decision.allowed,
-            decided_by: decider(decided_by),
+            decided_by: decider(decision.decided_by),
             limit: Amount(decision.limit),
             remaining: decision.remaining,
             window_ms: ceil_ms(limit.window),
@@ -121,12 +122,11 @@ impl<'a> LimitBody<'a> {
 }
 
 /// The list of limits, written without being collected first.
-struct Limits<'a>(&'a Outcome<'a>);
+struct Limits<'a>(&'a Verdict<'a>);
 
 impl Serialize for Limits<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Outcome { verdict, decided_by } = self.0;
-        serializer.collect_seq(verdict.limits.iter().map(|limit| LimitBody::new(limit, *decided_by)))
+        serializer.collect_seq(self.0.limits.iter().map(LimitBody::new))
     }
 }
 
@@ -193,8 +193,8 @@ fn title(status: StatusCode) -> &'static str {
 
 fn decider(decided_by: DecidedBy) -> &'static str {
     match decided_by {
-        DecidedBy::Store => "store",
         DecidedBy::Fallback => "fallback",
+        _ => "store",
     }
 }
 

@@ -12,7 +12,7 @@ use std::{
 use futures_util::future::join_all;
 use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming, http::request::Parts};
 use sluicegate::{
-    Clock, Store, Verb,
+    Clock, SureStore, Verb, Verdict,
     core::{Costs, policy::AskError},
 };
 
@@ -24,7 +24,7 @@ use super::{
     problem::{Problem, shortened},
     request::{Ask, Batch},
 };
-use crate::domains::{DEFAULT_DOMAIN, Domains, Outcome, RequestError};
+use crate::domains::{DEFAULT_DOMAIN, Domains, RequestError};
 
 /// The most bytes of one request's body.
 const MAX_BODY_LEN: usize = 64 * 1024;
@@ -102,7 +102,7 @@ pub struct Door<S, C> {
     stopping: AtomicBool,
 }
 
-impl<S: Store, C: Clock> Door<S, C> {
+impl<S: SureStore, C: Clock> Door<S, C> {
     /// A door that is ready.
     pub fn new(domains: impl Into<Arc<Domains<S, C>>>, config: DoorConfig) -> Self {
         Self { domains: domains.into(), config, stopping: AtomicBool::new(false) }
@@ -156,26 +156,26 @@ impl<S: Store, C: Clock> Door<S, C> {
     }
 
     async fn take(&self, json: &[u8]) -> Result<Answer, Problem> {
-        let outcome = self.decide(&Ask::read(json)?).await?;
-        Ok(self.tell(&outcome, decision::status(&outcome.verdict)))
+        let verdict = self.decide(&Ask::read(json)?).await?;
+        Ok(self.tell(&verdict, decision::status(&verdict)))
     }
 
     async fn forward(&self, head: &Parts, peer: Option<IpAddr>) -> Result<Answer, Problem> {
         let asked = self.config.forward_auth.read(head, peer)?;
         let decided =
             self.domains.decide(&asked.domain, Verb::Take, &asked.attributes, &Costs::default()).await;
-        let outcome = decided.map_err(|error| malformed(&error))?;
-        let status = decision::status(&outcome.verdict);
-        let denied = asked.deny_status.filter(|_| !outcome.verdict.allowed);
-        let mut answer = self.tell(&outcome, status);
+        let verdict = decided.map_err(|error| malformed(&error))?;
+        let status = decision::status(&verdict);
+        let denied = asked.deny_status.filter(|_| !verdict.allowed);
+        let mut answer = self.tell(&verdict, status);
         *answer.status_mut() = denied.unwrap_or(status);
         Ok(answer)
     }
 
     async fn peek(&self, json: &[u8]) -> Result<Answer, Problem> {
         let ask = Ask { dry_run: true, ..Ask::read(json)? };
-        let outcome = self.decide(&ask).await?;
-        Ok(self.tell(&outcome, StatusCode::OK))
+        let verdict = self.decide(&ask).await?;
+        Ok(self.tell(&verdict, StatusCode::OK))
     }
 
     /// All requests of a batch are on their way at once, so that a store over a network answers them in one go.
@@ -196,27 +196,27 @@ impl<S: Store, C: Clock> Door<S, C> {
 
     /// The body that `/v1/take` would answer to one request of a batch.
     async fn batch_item(&self, item: &[u8]) -> Vec<u8> {
-        match self.batch_outcome(item).await {
-            Ok(outcome) => decision_body(&outcome, decision::status(&outcome.verdict)),
+        match self.batch_verdict(item).await {
+            Ok(verdict) => decision_body(&verdict, decision::status(&verdict)),
             Err(problem) => problem.body(),
         }
     }
 
-    async fn batch_outcome(&self, item: &[u8]) -> Result<Outcome<'_>, Problem> {
+    async fn batch_verdict(&self, item: &[u8]) -> Result<Verdict<'_>, Problem> {
         self.decide(&Ask::read(item)?).await
     }
 
-    async fn decide(&self, ask: &Ask<'_>) -> Result<Outcome<'_>, Problem> {
+    async fn decide(&self, ask: &Ask<'_>) -> Result<Verdict<'_>, Problem> {
         let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
         let verb = if ask.dry_run { Verb::Peek } else { Verb::Take };
         let decided = self.domains.decide(domain, verb, &ask.attributes, &ask.costs).await;
         decided.map_err(|error| malformed(&error))
     }
 
-    fn tell(&self, outcome: &Outcome<'_>, status: StatusCode) -> Answer {
+    fn tell(&self, verdict: &Verdict<'_>, status: StatusCode) -> Answer {
         let media_type = if status == StatusCode::OK { JSON } else { PROBLEM_JSON };
-        let mut answer = answer(status, media_type, decision_body(outcome, status));
-        headers::add(answer.headers_mut(), outcome, status, self.config.headers);
+        let mut answer = answer(status, media_type, decision_body(verdict, status));
+        headers::add(answer.headers_mut(), verdict, status, self.config.headers);
         answer
     }
 
@@ -228,9 +228,9 @@ impl<S: Store, C: Clock> Door<S, C> {
     }
 }
 
-fn decision_body(outcome: &Outcome<'_>, status: StatusCode) -> Vec<u8> {
+fn decision_body(verdict: &Verdict<'_>, status: StatusCode) -> Vec<u8> {
     let mut body = Vec::with_capacity(USUAL_BODY_LEN);
-    decision::write(&mut body, outcome, status);
+    decision::write(&mut body, verdict, status);
     body
 }
 

@@ -8,11 +8,9 @@ use hyper::{
     header::{HeaderName, HeaderValue, RETRY_AFTER},
 };
 use sluicegate::{
-    LimitVerdict,
+    LimitVerdict, Verdict,
     core::{Micros, Retry},
 };
-
-use crate::domains::{DecidedBy, Outcome};
 
 /// The largest integer of a structured field.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -99,35 +97,34 @@ pub enum Reset {
 }
 
 /// Adds the headers of a decision that is answered with `status`.
-pub(super) fn add(headers: &mut HeaderMap, outcome: &Outcome<'_>, status: StatusCode, style: HeaderStyle) {
+pub(super) fn add(headers: &mut HeaderMap, verdict: &Verdict<'_>, status: StatusCode, style: HeaderStyle) {
     if style.families.ietf {
-        add_list(headers, RATELIMIT_POLICY, outcome, push_policy);
-        if outcome.decided_by == DecidedBy::Store {
-            add_list(headers, RATELIMIT, outcome, push_service_limit);
-        }
+        add_list(headers, RATELIMIT_POLICY, verdict, |limit| limit.decision.limit, push_policy);
+        add_list(headers, RATELIMIT, verdict, |limit| limit.decision.remaining, push_service_limit);
     }
     if style.families.x_ratelimit
-        && let Some(limit) = outcome.verdict.binding_limit()
+        && let Some(limit) = verdict.binding_limit()
     {
-        add_binding(headers, limit, outcome.verdict.decided_at, style.reset);
+        add_binding(headers, limit, verdict.decided_at, style.reset);
     }
     if status == StatusCode::TOO_MANY_REQUESTS
-        && let Some(Retry::After(wait)) = outcome.verdict.retry()
+        && let Some(Retry::After(wait)) = verdict.retry()
     {
         headers.insert(RETRY_AFTER, HeaderValue::from(retry_s(wait)));
     }
 }
 
-/// Adds a list with one member for each bounded limit, unless it is empty.
+/// Adds a list with one member for each limit that has a `number` to tell, unless it is empty.
 fn add_list(
     headers: &mut HeaderMap,
     name: HeaderName,
-    outcome: &Outcome<'_>,
+    verdict: &Verdict<'_>,
+    number: impl Fn(&LimitVerdict<'_>) -> Option<u64>,
     push: impl Fn(&mut Vec<u8>, &LimitVerdict<'_>, u64),
 ) {
     let mut list = Vec::with_capacity(64);
-    for limit in &outcome.verdict.limits {
-        let Some(amount) = limit.decision.limit else { continue };
+    for limit in &verdict.limits {
+        let Some(number) = number(limit) else { continue };
         if !list.is_empty() {
             list.extend_from_slice(b", ");
         }
@@ -135,7 +132,7 @@ fn add_list(
         list.push(b'"');
         list.extend_from_slice(limit.name.as_bytes());
         list.push(b'"');
-        push(&mut list, limit, amount);
+        push(&mut list, limit, number);
     }
     if !list.is_empty()
         && let Ok(value) = HeaderValue::from_maybe_shared(hyper::body::Bytes::from(list))
@@ -153,8 +150,8 @@ fn push_policy(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, amount: u64) {
 }
 
 /// `;r=0;t=2`; a limit that can never admit the cost has no `t`.
-fn push_service_limit(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, _amount: u64) {
-    push_parameter(list, b";r=", limit.decision.remaining.unwrap_or_default());
+fn push_service_limit(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, remaining: u64) {
+    push_parameter(list, b";r=", remaining);
     if let Some(more_after) = limit.more_after() {
         let told_s = if limit.decision.allowed { ceil_s(more_after) } else { retry_s(more_after) };
         push_parameter(list, b";t=", told_s);

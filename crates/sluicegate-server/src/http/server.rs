@@ -7,7 +7,7 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
-use sluicegate::{Clock, Store};
+use sluicegate::{Clock, SureStore};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::OwnedSemaphorePermit,
@@ -47,7 +47,7 @@ pub async fn serve<S, C>(
     config: Config,
     stop: impl Future<Output = ()>,
 ) where
-    S: Store + 'static,
+    S: SureStore + 'static,
     C: Clock + 'static,
 {
     let connections = Connections::new(&door, config);
@@ -76,7 +76,7 @@ struct Connections<S, C> {
     write_timeout: Duration,
 }
 
-impl<S: Store + 'static, C: Clock + 'static> Connections<S, C> {
+impl<S: SureStore + 'static, C: Clock + 'static> Connections<S, C> {
     fn new(door: &Arc<Door<S, C>>, config: Config) -> Self {
         let mut protocol = http1::Builder::new();
         protocol

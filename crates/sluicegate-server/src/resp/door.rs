@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use futures_util::future::join_all;
-use sluicegate::{Clock, Store, Verb, core::AskDecision};
+use sluicegate::{Clock, SureStore, Verb, core::AskDecision};
 
 use super::{
     command::{Command, Decide, Refused},
@@ -16,7 +16,7 @@ use super::{
     take::Take,
     throttle::{self, Throttle},
 };
-use crate::{causes::with_causes, domains::Domains, http::decision_value};
+use crate::{domains::Domains, http::decision_value};
 
 /// The most commands that are decided together: their answers wait in memory until the last is there.
 const MAX_RUN: usize = 128;
@@ -47,7 +47,7 @@ pub(super) struct Progress {
     pub(super) broken: Option<ProtocolError>,
 }
 
-impl<S: Store, C: Clock> Door<S, C> {
+impl<S: SureStore, C: Clock> Door<S, C> {
     /// A door over the domains' policies, and over a store for the limits that commands spell out. With a password,
     /// connections say it first.
     pub fn new(domains: Arc<Domains<S, C>>, store: S, clock: C, password: Option<String>) -> Self {
@@ -123,20 +123,19 @@ impl<S: Store, C: Clock> Door<S, C> {
 
     async fn decide(&self, decide: &Decide) -> Result<Decided, Refused> {
         match decide {
-            Decide::Throttle(throttle) => self.throttle(throttle).await.map(Decided::Throttled),
+            Decide::Throttle(throttle) => Ok(Decided::Throttled(self.throttle(throttle).await)),
             Decide::Take(take) => self.ask(Verb::Take, take).await.map(Decided::Told),
             Decide::Peek(take) => self.ask(Verb::Peek, take).await.map(Decided::Told),
         }
     }
 
-    async fn throttle(&self, throttle: &Throttle) -> Result<[i64; 5], Refused> {
-        let decided = self.store.take(&[throttle.ask()], self.clock.now()).await;
-        let decision = decided.map_err(|error| Refused::Invalid(with_causes(&error)))?;
-        Ok(throttle::reply(decision.asks.first().unwrap_or(&AskDecision::UNLIMITED)))
+    async fn throttle(&self, throttle: &Throttle) -> [i64; 5] {
+        let decision = self.store.decide(Verb::Take, &[throttle.ask()], self.clock.now()).await;
+        throttle::reply(decision.asks.first().unwrap_or(&AskDecision::UNLIMITED))
     }
 
     async fn ask(&self, verb: Verb, take: &Take) -> Result<serde_json::Value, Refused> {
-        let outcome = self.domains.decide(&take.domain, verb, &take.attributes, &take.costs).await;
-        outcome.map(|outcome| decision_value(&outcome)).map_err(|error| Refused::Invalid(error.to_string()))
+        let verdict = self.domains.decide(&take.domain, verb, &take.attributes, &take.costs).await;
+        verdict.map(|verdict| decision_value(&verdict)).map_err(|error| Refused::Invalid(error.to_string()))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{io, pin::pin, sync::Arc, time::Duration};
 
-use sluicegate::{Clock, Store};
+use sluicegate::{Clock, SureStore};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -41,7 +41,7 @@ pub async fn serve<S, C>(
     config: Config,
     stop: impl Future<Output = ()>,
 ) where
-    S: Store + 'static,
+    S: SureStore + 'static,
     C: Clock + 'static,
 {
     let listening = Listening::new(listener, config.max_connections);
@@ -92,7 +92,7 @@ impl Connection {
         Self { stream, write_timeout, stopped, buffer: Vec::new(), out: Vec::new() }
     }
 
-    async fn serve<S: Store, C: Clock>(mut self, door: &Door<S, C>) {
+    async fn serve<S: SureStore, C: Clock>(mut self, door: &Door<S, C>) {
         let mut session = door.session();
         if let Err(error) = self.answer_all(door, &mut session).await {
             tracing::debug!(%error, "a connection ended early");
@@ -101,7 +101,7 @@ impl Connection {
         let _ = self.stream.shutdown().await;
     }
 
-    async fn answer_all<S: Store, C: Clock>(
+    async fn answer_all<S: SureStore, C: Clock>(
         &mut self,
         door: &Door<S, C>,
         session: &mut Session<'_>,

@@ -49,7 +49,7 @@ impl Throttle {
     }
 
     pub(super) fn ask(&self) -> Ask<'_> {
-        Ask { rule: &self.limit.rule, id: self.limit.id, subject: self.subject.clone(), cost: self.cost }
+        Ask::new(&self.limit.rule, self.limit.id, self.subject.clone(), self.cost)
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use sluicegate::{
-    Store, StoreError,
+    Store, StoreError, SureStore, Verb,
     core::{Ask, Decision, LimitId, Micros, Subject},
     embedded::EmbeddedStore,
 };
@@ -31,8 +31,7 @@ struct Slow(Arc<EmbeddedStore>, Duration);
 
 impl Store for Slow {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
-        tokio::time::sleep(self.1).await; // The latency of this store.
-        self.0.take(asks, now).await
+        Ok(self.decide(Verb::Take, asks, now).await)
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
@@ -41,6 +40,13 @@ impl Store for Slow {
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
         self.0.forget(id, subject).await
+    }
+}
+
+impl SureStore for Slow {
+    async fn decide(&self, _verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
+        tokio::time::sleep(self.1).await; // The latency of this store.
+        self.0.take_now(asks, now)
     }
 }
 

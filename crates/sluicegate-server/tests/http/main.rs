@@ -7,6 +7,7 @@ mod bad_input;
 mod concurrency;
 mod decisions;
 mod degraded;
+mod fleet;
 mod forward_auth;
 mod headers;
 mod lifecycle;

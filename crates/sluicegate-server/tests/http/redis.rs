@@ -28,7 +28,7 @@ limits:
 /// store is not what they count.
 fn serve(redis: &RedisServer, policy: &PolicyFile) -> Serving {
     let mut command = sluicegate();
-    command.env("SLUICEGATE_STORE_TIMEOUT_MS", "20000");
+    command.env("SLUICEGATE_STORE_TIMEOUT_MS", "20000").env("SLUICEGATE_STORE_DEADLINE_MS", "10000");
     command.args(["serve", "--http", "127.0.0.1:0", "--store", &redis.url(), "--policy"]).arg(&policy.0);
     Serving::start(&mut command)
 }

@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::Value;
-use sluicegate::{Store, core::Policy, embedded::EmbeddedStore};
+use sluicegate::{SureStore, core::Policy, embedded::EmbeddedStore};
 use sluicegate_server::{
     domains::Domains,
     http::{self, Door, DoorConfig},
@@ -38,7 +38,7 @@ impl Server {
         Self::start_over(Arc::new(EmbeddedStore::default()), policies, config, Duration::ZERO)
     }
 
-    pub(crate) fn start_over<S: Store + Clone + 'static>(
+    pub(crate) fn start_over<S: SureStore + Clone + 'static>(
         store: S,
         policies: &[&str],
         config: DoorConfig,

@@ -12,7 +12,8 @@ use smallvec::SmallVec;
 
 use crate::{
     asks::Merged,
-    store::{Store, StoreError},
+    limiter::Verb,
+    store::{Store, StoreError, SureStore},
 };
 
 mod fingerprint;
@@ -62,7 +63,7 @@ impl Default for EmbeddedConfig {
 /// let store = EmbeddedStore::default();
 /// let rule = Rule::sliding_log(1, Duration::from_secs(1))?;
 /// let subject = Subject::new("api", &[], &[("user", Some("alice"))]);
-/// let ask = Ask { rule: &rule, id: LimitId::of("per-user", &rule), subject, cost: 1 };
+/// let ask = Ask::new(&rule, LimitId::of("per-user", &rule), subject, 1);
 /// assert!(store.take_now(&[ask.clone()], Micros::from_secs(7)).allowed);
 /// assert!(!store.take_now(&[ask], Micros::from_secs(7)).allowed);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -396,5 +397,14 @@ impl Store for EmbeddedStore {
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
         Ok(self.forget_now(id, subject))
+    }
+}
+
+impl SureStore for EmbeddedStore {
+    async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
+        match verb {
+            Verb::Take => self.take_now(asks, now),
+            Verb::Peek => self.peek_now(asks, now),
+        }
     }
 }

@@ -61,7 +61,7 @@ impl Estimate {
             remaining: Some(u64::try_from(left / u128::from(WHOLE)).unwrap_or(0)),
             reset_after: until,
             retry: (!allowed).then_some(retry),
-            delay: Duration::ZERO,
+            ..AskDecision::UNLIMITED
         }
     }
 }

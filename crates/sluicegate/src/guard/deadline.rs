@@ -1,0 +1,57 @@
+//! No call waits longer.
+
+use std::time::Duration;
+
+use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+
+use super::breaker::Probe;
+use crate::store::{Counted, Store, StoreError};
+
+/// A store whose calls end by a deadline. A `take` that did not end in time may have been counted all the same.
+///
+/// It needs a tokio runtime with its timer.
+#[derive(Clone, Debug)]
+pub struct Deadline<S> {
+    store: S,
+    after: Duration,
+}
+
+impl<S> Deadline<S> {
+    /// How long a call may take unless said otherwise.
+    pub const DEFAULT: Duration = Duration::from_millis(20);
+
+    /// Gives the calls of a store that long.
+    pub fn new(store: S, after: Duration) -> Self {
+        Self { store, after }
+    }
+
+    async fn in_time<T>(
+        &self,
+        counted: Counted,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let late = |_elapsed| Err(StoreError::new("the store did not answer by the deadline", counted));
+        tokio::time::timeout(self.after, call).await.unwrap_or_else(late)
+    }
+}
+
+impl<S: Store> Store for Deadline<S> {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        self.in_time(Counted::Unknown, self.store.take(asks, now)).await
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        self.in_time(Counted::Nothing, self.store.peek(asks, now)).await
+    }
+
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        self.in_time(Counted::Nothing, self.store.forget(id, subject)).await
+    }
+}
+
+/// A probe has the store's own time: it may have to make a connection first, which nobody waits for.
+impl<S: Probe> Probe for Deadline<S> {
+    fn probe(&self) -> impl Future<Output = Result<(), StoreError>> + Send {
+        self.store.probe()
+    }
+}

@@ -1,0 +1,119 @@
+//! All of it together: a store that always decides, and soon.
+
+use std::{sync::Arc, time::Duration};
+
+use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+
+use super::{
+    alarm::Alarm,
+    bounded::Bounded,
+    breaker::{Breaker, Probe},
+    deadline::Deadline,
+    fallback::Fallback,
+    membership::Membership,
+};
+use crate::{
+    embedded::EmbeddedConfig,
+    limiter::Verb,
+    store::{Store, StoreError, SureStore},
+};
+
+/// How a store is guarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuardConfig {
+    /// How long a decision may wait for the store.
+    pub deadline: Duration,
+    /// How many may wait at once.
+    pub max_in_flight: usize,
+    /// How much is counted in this process while the store cannot decide.
+    pub local: EmbeddedConfig,
+}
+
+impl Default for GuardConfig {
+    fn default() -> Self {
+        Self {
+            deadline: Deadline::<()>::DEFAULT,
+            max_in_flight: Bounded::<()>::DEFAULT,
+            local: EmbeddedConfig::default(),
+        }
+    }
+}
+
+/// A store that always decides: in time by itself, or each limit's own rule does without it. Clones share everything.
+///
+/// It must be called within a tokio runtime that has its timer.
+#[derive(Debug)]
+pub struct Guarded<S>(Arc<Guard<S>>);
+
+#[derive(Debug)]
+struct Guard<S> {
+    store: Bounded<Breaker<Deadline<S>>>,
+    fallback: Fallback,
+    alarm: Alarm,
+}
+
+impl<S> Clone for Guarded<S> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<S: Store + Probe + 'static> Guarded<S> {
+    /// Guards a store, for an instance with that place in its fleet.
+    pub fn new(store: S, membership: Arc<Membership>, config: GuardConfig) -> Self {
+        // Three quarters of the deadline: a store that is no faster half of the time is about to miss it.
+        let slow = config.deadline * 3 / 4;
+        let store = Breaker::new(Deadline::new(store, config.deadline), slow);
+        Self(Arc::new(Guard {
+            store: Bounded::new(store, config.max_in_flight),
+            fallback: Fallback::new(membership, config.local),
+            alarm: Alarm::default(),
+        }))
+    }
+
+    /// The breaker, to look at.
+    pub fn breaker(&self) -> &Breaker<Deadline<S>> {
+        self.0.store.store()
+    }
+
+    async fn try_to_decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        match verb {
+            Verb::Take => self.0.store.take(asks, now).await,
+            Verb::Peek => self.0.store.peek(asks, now).await,
+        }
+    }
+}
+
+impl<S: Store + Probe + 'static> SureStore for Guarded<S> {
+    async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
+        let guard = &*self.0;
+        match self.try_to_decide(verb, asks, now).await {
+            Ok(decision) => {
+                if guard.alarm.is_raised() && self.breaker().is_closed() {
+                    guard.alarm.end(now);
+                }
+                decision
+            }
+            Err(error) => {
+                guard.alarm.raise(&error, now);
+                guard.fallback.decide(verb, asks, now)
+            }
+        }
+    }
+}
+
+impl<S: Store + Probe + 'static> Store for Guarded<S> {
+    async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.decide(Verb::Take, asks, now).await)
+    }
+
+    async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        Ok(self.decide(Verb::Peek, asks, now).await)
+    }
+
+    /// Drops what this process counted too. What other instances counted without the store stays with them.
+    async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
+        let here = self.0.fallback.forget(id, subject);
+        Ok(self.0.store.forget(id, subject).await? || here)
+    }
+}
