@@ -1,5 +1,9 @@
 //! Real Redis servers that die, hang, refuse, go silent and crawl: every caller is decided about, and soon.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::print_stdout,
+    reason = "each scene tells its numbers, for a person who asks with `--nocapture`"
+)]
 
 use std::{
     sync::Arc,
