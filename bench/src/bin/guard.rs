@@ -100,7 +100,7 @@ fn guarded<S: Store + Probe + 'static>(store: S) -> Guarded<S> {
 }
 
 async fn measure() {
-    let rule = Rule::fixed_window(1 << 30, Duration::from_secs(3_600), Align::Epoch).unwrap();
+    let rule = Rule::fixed_window(1 << 30, Duration::from_secs(1), Align::Epoch).unwrap();
     let subject = |key: usize| Subject::new("api", &[], &[("user", Some(format!("user-{key}").as_str()))]);
     let ask = |key| Ask::new(&rule, LimitId::of("guarded", &rule), subject(key), 1);
     let asks: Vec<Ask<'_>> = (0..KEYS).map(ask).collect();
