@@ -29,6 +29,15 @@ impl Certs {
     }
 }
 
+impl Certs {
+    /// Writes `ca.pem`, `cert.pem` and `key.pem` to a folder.
+    pub fn write_to(&self, folder: &std::path::Path) {
+        for (name, pem) in [("ca.pem", &self.ca), ("cert.pem", &self.cert), ("key.pem", &self.key)] {
+            std::fs::write(folder.join(name), pem).expect("a certificate written");
+        }
+    }
+}
+
 impl Default for Certs {
     fn default() -> Self {
         Self::new()

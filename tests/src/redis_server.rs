@@ -1,7 +1,6 @@
 //! A real `redis-server` of a test's own.
 
 use std::{
-    fs,
     path::PathBuf,
     process::{Child, Command, Stdio},
     thread,
@@ -48,9 +47,7 @@ impl RedisServer {
         let dir = TempDir::new().expect("a temporary directory");
         let mut own = Vec::new();
         if let Some((port, certs)) = &tls {
-            for (name, pem) in [("ca.pem", &certs.ca), ("cert.pem", &certs.cert), ("key.pem", &certs.key)] {
-                fs::write(dir.path().join(name), pem).expect("a certificate written");
-            }
+            certs.write_to(dir.path());
             own =
                 ["--tls-cert-file", "cert.pem", "--tls-key-file", "key.pem", "--tls-ca-cert-file", "ca.pem"]
                     .map(str::to_owned)

@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{RedisServer, ports::free_port, redis_server::until};
+use crate::{RedisServer, certs::Certs, ports::free_port, redis_server::until};
 
 /// What the sentinels call the master.
 pub const MASTER: &str = "limits";
@@ -19,6 +19,8 @@ const SENTINELS: usize = 3;
 pub struct Watched {
     /// The first is the master at first.
     pub servers: Vec<RedisServer>,
+    /// The authority and the certificate of the sentinels, which speak TLS on a port of their own.
+    pub certs: Certs,
     sentinels: Vec<Sentinel>,
 }
 
@@ -26,6 +28,7 @@ pub struct Watched {
 struct Sentinel {
     process: Child,
     port: u16,
+    tls_port: u16,
     _dir: TempDir,
 }
 
@@ -41,11 +44,13 @@ impl Watched {
             || RedisServer::with(&["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]);
         let servers = vec![server(), server()];
         servers[1].follow(&servers[0]);
-        let sentinels: Vec<Sentinel> = (0..SENTINELS).map(|_| Sentinel::of(&servers[0], lines)).collect();
+        let certs = Certs::new();
+        let sentinels: Vec<Sentinel> =
+            (0..SENTINELS).map(|_| Sentinel::of(&servers[0], lines, &certs)).collect();
         for sentinel in &sentinels {
             until("the sentinels know each other and the replica", || sentinel.knows_all());
         }
-        Self { servers, sentinels }
+        Self { servers, certs, sentinels }
     }
 
     /// The URL of the store.
@@ -57,6 +62,13 @@ impl Watched {
     pub fn url_with(&self, before: &str, after: &str) -> String {
         let hosts: Vec<String> = self.sentinels.iter().map(|one| format!("127.0.0.1:{}", one.port)).collect();
         format!("redis+sentinel://{before}{}/{MASTER}{after}", hosts.join(","))
+    }
+
+    /// The URL that speaks to the sentinels over TLS, and to the master without.
+    pub fn url_with_tls(&self) -> String {
+        let hosts: Vec<String> =
+            self.sentinels.iter().map(|one| format!("localhost:{}", one.tls_port)).collect();
+        format!("redis+sentinel://{}/{MASTER}?sentinel_tls=yes", hosts.join(","))
     }
 
     /// Waits until this server is a master, and tells when that was seen.
@@ -72,10 +84,13 @@ impl Watched {
 }
 
 impl Sentinel {
-    fn of(master: &RedisServer, lines: &[&str]) -> Self {
-        let (dir, port) = (TempDir::new().expect("a temporary directory"), free_port());
+    fn of(master: &RedisServer, lines: &[&str], certs: &Certs) -> Self {
+        let (dir, port, tls_port) =
+            (TempDir::new().expect("a temporary directory"), free_port(), free_port());
+        certs.write_to(dir.path());
         let mut config = format!(
-            "port {port}\nbind 127.0.0.1\ndir {}\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
+            "port {port}\ntls-port {tls_port}\ntls-cert-file cert.pem\ntls-key-file key.pem\n\
+             tls-ca-cert-file ca.pem\ntls-auth-clients no\nbind 127.0.0.1\ndir {}\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
              sentinel down-after-milliseconds {MASTER} 500\nsentinel failover-timeout {MASTER} 2000\n",
             dir.path().display(),
             master.port()
@@ -87,6 +102,7 @@ impl Sentinel {
         let path = dir.path().join("sentinel.conf");
         fs::write(&path, config).expect("a configuration written");
         let process = Command::new("redis-server")
+            .current_dir(dir.path())
             .arg(&path)
             .arg("--sentinel")
             .stdin(Stdio::null())
@@ -94,7 +110,7 @@ impl Sentinel {
             .stderr(Stdio::null())
             .spawn()
             .expect("`redis-server` must be installed (Debian: `apt-get install redis-server`)");
-        Self { process, port, _dir: dir }
+        Self { process, port, tls_port, _dir: dir }
     }
 
     fn knows_all(&self) -> bool {

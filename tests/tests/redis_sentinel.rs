@@ -11,6 +11,7 @@ use sluicegate::{
 use sluicegate_redis::{RedisClock, RedisConfig, RedisStore};
 use sluicegate_tests::{
     Load, Watched,
+    certs::Certs,
     checks::admitted_at_once,
     fixtures::{HOUR, Limit},
     rights,
@@ -116,6 +117,19 @@ async fn the_least_rights_are_enough_and_a_sentinel_that_is_gone_is_passed_over(
         let cause = std::error::Error::source(&refused).unwrap().to_string();
         assert!(refused.counted() == Counted::Nothing && cause.contains("WRONGPASS"), "{refused:?}");
     }
+}
+
+#[tokio::test]
+async fn sentinels_are_asked_over_tls_and_trusted_by_their_authority_alone() {
+    let group = Watched::start();
+    let limit = hourly("tls", 2);
+    let ours = config(&group.url_with_tls()).trusting(group.certs.ca.as_str());
+    let store = RedisStore::open(&ours).unwrap();
+    assert!(store.take(&[limit.ask("alice", 1)], NOON).await.unwrap().allowed);
+    let other = config(&group.url_with_tls()).trusting(Certs::new().ca);
+    let refused = RedisStore::open(&other).unwrap().take(&[limit.ask("alice", 1)], NOON).await.unwrap_err();
+    assert_eq!(refused.counted(), Counted::Nothing);
+    assert_eq!(used(&store, &limit, "alice").await, 1);
 }
 
 #[tokio::test]

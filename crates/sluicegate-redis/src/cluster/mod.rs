@@ -168,14 +168,24 @@ impl Cluster {
     /// Asks who serves what. Of many callers one asks; none asks again within [`PAUSE`].
     async fn learn(&self) -> Result<(), StoreError> {
         let seen = self.learning.seen();
-        let learned = Box::pin(self.learning.unless_landed(seen, self.ask_nodes())).await;
+        let learned = Box::pin(self.learning.unless_landed(seen, self.ask_in_time())).await;
         learned.unwrap_or(Ok(()))
     }
 
-    async fn ask_nodes(&self) -> Result<(), StoreError> {
+    /// Asks the nodes, for as long as one of them may take: a cluster may have many, and none may be there.
+    async fn ask_in_time(&self) -> Result<(), StoreError> {
         if self.learned_at.lock().is_some_and(|at| at.elapsed() < PAUSE) {
             return Ok(());
         }
+        let patience = self.first.connect_timeout + self.first.response_timeout;
+        let asked = tokio::time::timeout(patience, self.ask_nodes()).await;
+        *self.learned_at.lock() = Some(Instant::now());
+        asked.unwrap_or_else(|_elapsed| {
+            Err(StoreError::new("no node of the redis cluster says who serves what", Counted::Nothing))
+        })
+    }
+
+    async fn ask_nodes(&self) -> Result<(), StoreError> {
         let mut left = self.candidates().into_iter();
         let mut asked: JoinSet<Result<SlotMap, StoreError>> = JoinSet::new();
         for address in left.by_ref().take(ASKED_AT_ONCE) {
@@ -196,7 +206,6 @@ impl Cluster {
                 asked.spawn(ask(self.node(&address), address));
             }
         }
-        *self.learned_at.lock() = Some(Instant::now());
         Err(refused.unwrap_or_else(|| StoreError::new("the redis cluster has no nodes", Counted::Nothing)))
     }
 
@@ -217,7 +226,6 @@ impl Cluster {
         let named = slots.nodes();
         self.nodes.write().retain(|address, _| named.contains(address) || self.seeds.contains(address));
         *self.slots.write() = slots;
-        *self.learned_at.lock() = Some(Instant::now());
     }
 }
 
