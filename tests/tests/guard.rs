@@ -36,6 +36,8 @@ enum Mood {
     Failing(Duration),
     /// Not at all.
     Silent,
+    /// Probes are answered, calls end in an error.
+    Deceiving,
 }
 
 /// An embedded store with moods.
@@ -64,8 +66,9 @@ impl Moody {
         match mood {
             Mood::After(latency) | Mood::Failing(latency) => sleep(latency).await,
             Mood::Silent => std::future::pending().await,
+            Mood::Deceiving => {}
         }
-        if let Mood::Failing(_) = mood {
+        if matches!(mood, Mood::Failing(_) | Mood::Deceiving) {
             return Err(StoreError::new("it fails", Counted::Nothing));
         }
         Ok(answer())
@@ -93,8 +96,9 @@ impl Probe for Moody {
         if self.probing.fetch_add(1, Ordering::Relaxed) > 0 {
             self.probed_twice.store(true, Ordering::Relaxed);
         }
+        let deceives = *self.mood.lock().unwrap() == Mood::Deceiving;
         // A probe has a bound of its own, as one over a connection does.
-        let answer = timeout(500 * MS, self.answer(|| ())).await;
+        let answer = if deceives { Ok(Ok(())) } else { timeout(500 * MS, self.answer(|| ())).await };
         self.probing.fetch_sub(1, Ordering::Relaxed);
         answer.unwrap_or_else(|_| Err(StoreError::new("no answer", Counted::Nothing)))
     }
@@ -238,6 +242,7 @@ fn moods() -> impl Strategy<Value = Vec<(Mood, u64)>> {
         3 => (0..30u64).prop_map(|ms| Mood::After(Duration::from_millis(ms))),
         2 => (0..30u64).prop_map(|ms| Mood::Failing(Duration::from_millis(ms))),
         1 => Just(Mood::Silent),
+        2 => Just(Mood::Deceiving),
     ];
     prop::collection::vec((mood, prop_oneof![1..100u64, 100..4_000u64]), 1..12)
 }
