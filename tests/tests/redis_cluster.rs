@@ -297,7 +297,8 @@ async fn while_a_slot_moves_nothing_is_lost_or_counted_twice() {
 /// A node hangs while a request holds what another node counted for it, and the caller goes away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_counted_for_a_caller_that_went_away_is_given_back() {
-    let cluster = RedisCluster::start();
+    // The other nodes go on, so that they can be looked at, when the one that hangs is given up.
+    let cluster = RedisCluster::with(&["--cluster-require-full-coverage", "no"]);
     let store = RedisStore::open(&config(&cluster.url())).unwrap();
     let limit = hourly("left", 100);
     let mut users: Vec<String> = (0..2).map(|node| users_of(&cluster, node, 1).remove(0)).collect();
@@ -306,14 +307,29 @@ async fn what_was_counted_for_a_caller_that_went_away_is_given_back() {
     let asks = [limit.ask(&users[0], 7), limit.ask(&users[1], 7)];
     assert!(store.take(&asks, NOON).await.unwrap().allowed);
     cluster.nodes[1].freeze();
+    let first = |expected| used(&cluster, &limit, &subject(&users[0]), 0) == expected;
     let gone = tokio::time::timeout(Duration::from_millis(100), store.take(&asks, NOON)).await;
     assert!(gone.is_err(), "{gone:?}");
-    let failed = store.take(&asks, NOON).await.unwrap_err();
-    eprintln!("a frozen node: {failed:?}");
-    let began = Instant::now();
-    while used(&cluster, &limit, &subject(&users[0]), 0) != 7 {
-        assert!(began.elapsed() < LONGEST, "it is not given back");
-        tokio::time::sleep(Duration::from_millis(5)).await; // it is given back by a task of its own
-    }
+    until_async(|| first(7)).await;
+    // The node that counted refuses to take it back for a while.
+    let waits = tokio::time::timeout(TIMEOUT, store.take(&asks, NOON));
+    let meddles = async {
+        until_async(|| first(14)).await;
+        cluster.nodes[0].set("min-replicas-to-write", "9");
+    };
+    let (failed, ()) = tokio::join!(waits, meddles);
+    assert!(!failed.is_ok_and(|failed| failed.is_ok()));
+    assert!(first(14), "a node that refuses writes has written");
+    cluster.nodes[0].set("min-replicas-to-write", "0");
+    until_async(|| first(7)).await;
     cluster.nodes[1].thaw();
+}
+
+/// It is given back by a task of its own, which tells nobody.
+async fn until_async(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONGEST, "waited in vain");
+        tokio::time::sleep(Duration::from_millis(5)).await; // for the task
+    }
 }

@@ -5,10 +5,11 @@
 //! sake of a request that is denied in the end. The order is the same for all: of two requests that want the last of
 //! two limits, one gets both. Only a slot with a queue comes last, since a queue gives nothing back.
 //!
-//! What was counted for a request that then fails half way is given back too, also if its caller goes away; if the way
-//! to a node is lost at that moment, the cost of that one request stays until it has drained.
+//! What was counted for a request that then fails half way is given back too, also if its caller goes away, and as soon
+//! as its node has a master again. If it is not known whether it was given back, it is not given back again: the cost of
+//! that one request stays until it has drained.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use sluicegate::{
@@ -16,12 +17,21 @@ use sluicegate::{
     core::{Ask, AskDecision, Decision, Micros, Rule, algorithm::bucket::Shape, rule::AnyMachine},
 };
 
+use tokio::sync::Semaphore;
+
 use crate::{
     connection::Call,
     key::record_key,
     store::{RedisStore, Scripts, Taken, groups},
     topology::{Slot, Topology},
 };
+
+/// Requests whose costs are being given back after their callers have gone. Those beyond drain by themselves.
+const MAX_LATER: usize = 1_000;
+static LATER: Semaphore = Semaphore::const_new(MAX_LATER);
+/// How often, and how long after one another, a node is asked to take a cost back: for as long as failovers take.
+const TRIES: usize = 40;
+const BETWEEN_TRIES: Duration = Duration::from_millis(250);
 
 /// The asks of one slot, with their places in the request.
 struct Part<'a> {
@@ -131,11 +141,18 @@ struct Charged {
     servers: Arc<Topology>,
     scripts: Arc<Scripts>,
     undo: Vec<(Slot, Cmd)>,
+    /// What a node did not take back: it has no master for the moment, or is full.
+    refused: Vec<(Slot, Cmd)>,
 }
 
 impl Charged {
     fn none(store: &RedisStore) -> Self {
-        Self { servers: store.servers.clone(), scripts: store.scripts.clone(), undo: Vec::new() }
+        Self {
+            servers: store.servers.clone(),
+            scripts: store.scripts.clone(),
+            undo: Vec::new(),
+            refused: Vec::new(),
+        }
     }
 
     /// Notes what a part counted, and works out its answers.
@@ -159,7 +176,11 @@ impl Charged {
         self.undo.reverse();
         // Each is forgotten before it is sent: nothing may be given back twice.
         while let Some((slot, call)) = self.undo.pop() {
-            replies.push(give_back(&self.servers, &self.scripts, slot, &call).await);
+            let reply = give_back(&self.servers, &self.scripts, slot, &call).await;
+            if reply.as_ref().is_err_and(may_be_sent_again) {
+                self.refused.push((slot, call));
+            }
+            replies.push(reply);
         }
         replies
     }
@@ -178,22 +199,38 @@ impl Charged {
     }
 }
 
-/// The caller went away, or its deadline came.
+/// The caller went away, or its deadline came, or a node refused: what is left is given back when the nodes take it.
 impl Drop for Charged {
     fn drop(&mut self) {
-        let undo = std::mem::take(&mut self.undo);
+        let left: Vec<_> = self.undo.drain(..).chain(self.refused.drain(..)).collect();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if undo.is_empty() {
+        if left.is_empty() {
             return;
         }
+        let Ok(permit) = LATER.try_acquire() else { return };
         let (servers, scripts) = (self.servers.clone(), self.scripts.clone());
         runtime.spawn(async move {
-            for (slot, call) in undo {
-                // The cost of one request stays until it has drained.
-                let _given_or_not = give_back(&servers, &scripts, slot, &call).await;
+            let _permit = permit;
+            for (slot, call) in left {
+                give_back_later(&servers, &scripts, slot, &call).await;
             }
         });
     }
+}
+
+/// Tries until a node has taken it. Only what was certainly not done is tried again; else the cost of one request stays
+/// until it has drained.
+async fn give_back_later(servers: &Topology, scripts: &Scripts, slot: Slot, call: &Cmd) {
+    for _ in 0..TRIES {
+        match give_back(servers, scripts, slot, call).await {
+            Err(error) if may_be_sent_again(&error) => tokio::time::sleep(BETWEEN_TRIES).await,
+            _ => return,
+        }
+    }
+}
+
+fn may_be_sent_again(error: &StoreError) -> bool {
+    error.counted() == Counted::Nothing
 }
 
 async fn give_back(
