@@ -12,10 +12,10 @@ use std::{
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use sluicegate::{
-    Counted, Store, StoreError, SureStore, Verb,
+    Counted, Once, Store, StoreError, SureStore, Verb,
     core::{
-        Align, Ask, DecidedBy, Decision, Headroom, LimitId, Micros, OnStoreFailure, Retry, Rule, Share,
-        Subject,
+        Align, Ask, DecidedBy, Decision, Headroom, LimitId, Micros, OnStoreFailure, RequestId, Retry, Rule,
+        Share, Subject,
     },
     embedded::{EmbeddedConfig, EmbeddedStore},
     guard::{Bounded, Breaker, Deadline, GuardConfig, Guarded, Membership, Probe},
@@ -79,6 +79,11 @@ impl Store for Moody {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.answer(|| self.inside.take_now(asks, now)).await
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.answer(|| self.inside.take_once_now(id, asks, now)).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

@@ -9,8 +9,8 @@ use std::{
 
 use futures_util::future::{join_all, join3};
 use sluicegate::{
-    Store, StoreError,
-    core::{Ask, Decision, LimitId, Micros, Rule, State, Subject},
+    Once, Store, StoreError,
+    core::{Ask, Decision, LimitId, Micros, RequestId, Rule, State, Subject},
     embedded::EmbeddedStore,
 };
 use sluicegate_redis::{RedisStore, record_key};
@@ -70,6 +70,10 @@ impl Store for Crowded {
         let (before, answer, after) = join3(before, self.store.take(asks, now), after).await;
         assert!(before.into_iter().chain(after).all(|taken| taken.unwrap().allowed));
         answer
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        self.store.take_once(id, asks, now).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

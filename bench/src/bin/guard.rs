@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate::{
-    Counted, Store, StoreError, SureStore, Verb,
-    core::{Align, Ask, Decision, LimitId, Micros, Rule, Subject},
+    Counted, Once, Store, StoreError, SureStore, Verb,
+    core::{Align, Ask, Decision, LimitId, Micros, RequestId, Rule, Subject},
     embedded::EmbeddedStore,
     guard::{GuardConfig, Guarded, Probe},
 };
@@ -25,6 +25,10 @@ impl Store for Later {
         Ok(self.decide(Verb::Take, asks, now).await)
     }
 
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        Ok(self.decide_once(id, asks, now).await)
+    }
+
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.decide(Verb::Peek, asks, now).await)
     }
@@ -38,6 +42,11 @@ impl SureStore for Later {
     async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
         yield_now().await;
         self.0.decide(verb, asks, now).await
+    }
+
+    async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        yield_now().await;
+        self.0.decide_once(id, asks, now).await
     }
 }
 
@@ -56,6 +65,10 @@ fn gone<T>() -> Result<T, StoreError> {
 
 impl Store for Dead {
     async fn take(&self, _asks: &[Ask<'_>], _now: Micros) -> Result<Decision, StoreError> {
+        gone()
+    }
+
+    async fn take_once(&self, _id: &RequestId, _asks: &[Ask<'_>], _now: Micros) -> Result<Once, StoreError> {
         gone()
     }
 

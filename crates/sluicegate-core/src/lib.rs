@@ -7,6 +7,7 @@
 pub mod algorithm;
 pub mod ask;
 mod decision;
+mod once;
 pub mod policy;
 pub mod rule;
 mod share;
@@ -15,6 +16,7 @@ mod time;
 
 pub use ask::{Ask, LimitId, Subject};
 pub use decision::{AskDecision, DecidedBy, Decision, Retry};
+pub use once::{Payload, RequestId, RequestIdError};
 pub use policy::{Attributes, Costs, Limit, Policy};
 pub use rule::{Algorithm, Align, Rule, RuleError};
 pub use share::{Headroom, OnStoreFailure, Share};

@@ -4,18 +4,20 @@
 //! key     = "sg1:" tag ":" kind rest
 //! tag     = "{" … "}"     the part of the subject that decides the slot on a Redis Cluster
 //! kind    = "s"           states; other kinds of keys get other letters
-//!         | "i"           the instances of a fleet, under the tag "{!fleet}", which no domain can have
-//! rest    = "" | ":" …    what the subject says beyond its tag
+//!         | "i"           ids of requests; and the instances of a fleet, under the tag "{!fleet}", which no domain
+//!                         can have
+//! rest    = "" | ":" …    what the subject says beyond its tag, or the id
 //! ```
 //!
 //! `sg1` is the version: another layout of records gets another prefix, so that releases never misread each other.
 //! A subject is printable ASCII with one pair of braces (see [`Subject`]), so no value can choose a slot.
 
-use sluicegate::core::Subject;
+use sluicegate::core::{RequestId, Subject};
 
 /// What every key begins with: the one pattern for an ACL is `~sg1:*`.
 pub(crate) const PREFIX: &str = "sg1:";
 const STATES: &str = ":s";
+const IDS: &str = ":i:";
 /// The key of the list of instances.
 pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
 
@@ -36,4 +38,15 @@ pub fn record_key(subject: &Subject) -> String {
         key.push_str(part);
     }
     key
+}
+
+/// The key of an id within its scope ([`RequestId::scope`]), in the slot of the first ask's record.
+///
+/// ```
+/// use sluicegate_redis::id_key;
+/// assert_eq!(id_key("{api:user=alice}", &"order-17".parse()?), "sg1:{api:user=alice}:i:order-17");
+/// # Ok::<(), sluicegate::core::RequestIdError>(())
+/// ```
+pub fn id_key(scope: &str, id: &RequestId) -> String {
+    [PREFIX, scope, IDS, id.as_str()].concat()
 }

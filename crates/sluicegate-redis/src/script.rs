@@ -42,6 +42,14 @@ pub const MANY: &str = concat!(
     take_loop!(),
     include_str!("lua/many_tail.lua")
 );
+/// Decides all asks of one request, once for an id.
+pub const ONCE: &str = concat!(
+    include_str!("lua/once_head.lua"),
+    include_str!("lua/take_head.lua"),
+    include_str!("lua/once_check.lua"),
+    take_loop!(),
+    include_str!("lua/once_tail.lua")
+);
 /// Moves states that are too far ahead back to now.
 pub const REBASE: &str = include_str!("lua/rebase.lua");
 /// Takes back parts of what was counted.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use redis::{Cmd, Value};
 use sluicegate::{
-    Clock, Counted, Merged, Store, StoreError,
+    Clock, Counted, Merged, Once, Store, StoreError,
     core::{
-        Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, State, Subject, algorithm::GiveBack,
-        policy::MAX_APPLIED,
+        Ask, AskDecision, Decision, LimitId, Micros, Question, RequestId, Rule, State, Subject,
+        algorithm::GiveBack, policy::MAX_APPLIED,
     },
     guard::Probe,
 };
@@ -45,6 +45,7 @@ pub struct RedisStore {
 pub(crate) struct Scripts {
     take: Arc<Script>,
     pub(crate) many: Script,
+    pub(crate) once: Script,
     straight: Straight,
     rebase: Script,
     pub(crate) give_back: Script,
@@ -94,6 +95,7 @@ impl RedisStore {
         let scripts = Scripts {
             take: Arc::new(Script::new(script::TAKE)),
             many: Script::new(script::MANY),
+            once: Script::new(script::ONCE),
             straight: Straight::default(),
             rebase: Script::new(script::REBASE),
             give_back: Script::new(script::GIVE_BACK),
@@ -180,7 +182,7 @@ impl RedisStore {
     }
 
     /// The slot of all these groups.
-    fn slot(&self, groups: &[Group]) -> Slot {
+    pub(crate) fn slot(&self, groups: &[Group]) -> Slot {
         groups.first().map_or(Slot::FIRST, |group| self.servers.slot(&group.key))
     }
 
@@ -194,7 +196,7 @@ impl RedisStore {
     }
 
     /// Whether the groups are in several slots.
-    fn is_split(&self, groups: &[Group]) -> bool {
+    pub(crate) fn is_split(&self, groups: &[Group]) -> bool {
         let first = self.slot(groups);
         groups.iter().skip(1).any(|group| self.servers.slot(&group.key) != first)
     }
@@ -232,7 +234,12 @@ impl RedisStore {
     }
 
     /// Moves what is too far ahead back to now, if the clock, asked again, stands by it. Answers the time that holds.
-    async fn rebase(&self, groups: &[Group], asks: &[Ask<'_>], now: Micros) -> Result<Micros, StoreError> {
+    pub(crate) async fn rebase(
+        &self,
+        groups: &[Group],
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> Result<Micros, StoreError> {
         let now = self.again(now).await?;
         let call = call(&self.scripts.rebase, groups, asks, now);
         self.servers.run(self.slot(groups), Call::of_script(&self.scripts.rebase, &call)).await?;
@@ -257,6 +264,13 @@ impl Store for RedisStore {
         let merged = Merged::of(asks);
         let decided = self.gathered(merged.asks(), now).await?;
         Ok(Decision { allowed: decided.allowed, asks: merged.spread(&decided.asks) })
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        if asks.is_empty() {
+            return Ok(Once::Decided { decision: Decision::of(Vec::new()), at: now });
+        }
+        self.decide_once(id, asks, now).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use sluicegate::{
     Clock, Limiter, Store, SureStore, Verb, Verdict,
-    core::{Attributes, Costs, Policy, policy::AskError},
+    core::{Attributes, Costs, Policy, RequestId, policy::AskError},
 };
 
 /// The domain of requests that name none.
@@ -30,6 +30,9 @@ pub enum RequestError {
     /// The request does not fit the policy.
     #[error(transparent)]
     Ask(#[from] AskError),
+    /// The id names another request.
+    #[error("the id `{0}` was used for another request")]
+    OtherRequest(RequestId),
 }
 
 impl<S: Store + Clone, C: Clock + Clone> Domains<S, C> {
@@ -78,5 +81,21 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
     ) -> Result<Verdict<'_>, RequestError> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
         Ok(limiter.decide_surely(verb, attributes, costs).await?)
+    }
+
+    /// Takes for a request of a domain, counted once for an id.
+    ///
+    /// # Errors
+    /// As [`Domains::decide`], and [`RequestError::OtherRequest`] if the id was used for another request.
+    pub async fn take_once(
+        &self,
+        domain: &str,
+        id: &RequestId,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<Verdict<'_>, RequestError> {
+        let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
+        let taken = limiter.take_once_surely(id, attributes, costs).await?;
+        taken.ok_or_else(|| RequestError::OtherRequest(id.clone()))
     }
 }

@@ -3,8 +3,8 @@
 use std::{fmt, str::FromStr, sync::Arc};
 
 use sluicegate::{
-    Clock, Store, StoreError, SureStore, SystemClock, Verb,
-    core::{Ask, Decision, LimitId, Micros, Subject},
+    Clock, Once, Store, StoreError, SureStore, SystemClock, Verb,
+    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
     guard::{GuardConfig, Guarded, Membership},
 };
@@ -184,6 +184,13 @@ impl Store for AnyStore {
         }
     }
 
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        match self {
+            Self::Memory(store) => store.take_once(id, asks, now).await,
+            Self::Redis(store) => store.take_once(id, asks, now).await,
+        }
+    }
+
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         match self {
             Self::Memory(store) => store.peek(asks, now).await,
@@ -219,6 +226,13 @@ impl ServedStore {
 }
 
 impl SureStore for ServedStore {
+    async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        match self {
+            Self::Memory(store) => store.decide_once(id, asks, now).await,
+            Self::Redis(store) => store.decide_once(id, asks, now).await,
+        }
+    }
+
     async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
         match self {
             Self::Memory(store) => store.decide(verb, asks, now).await,
@@ -230,6 +244,10 @@ impl SureStore for ServedStore {
 impl Store for ServedStore {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.decide(Verb::Take, asks, now).await)
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        Ok(self.decide_once(id, asks, now).await)
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

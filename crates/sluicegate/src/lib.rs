@@ -13,4 +13,4 @@ pub use asks::Merged;
 pub use clock::{Clock, CoarseClock, SystemClock};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;
-pub use store::{Counted, Store, StoreError, SureStore};
+pub use store::{Counted, Once, Store, StoreError, SureStore};

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, Retry,
+    Algorithm, Ask, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, RequestId, Retry,
     policy::{Applied, AskError, Matched},
 };
 
 use crate::{
     acquire::Queues,
     clock::Clock,
-    store::{Store, StoreError, SureStore},
+    store::{Once, Store, StoreError, SureStore},
 };
 
 /// Decides requests: which limits of a policy apply, and whether the store lets them pass.
@@ -113,6 +113,9 @@ pub enum LimiterError {
     /// The store could not decide.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The id names another request, which was admitted. This one was not decided.
+    #[error("the id `{0}` was used for another request")]
+    OtherRequest(RequestId),
 }
 
 /// Whether a decision counts.
@@ -156,6 +159,42 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// decide. A denial is a verdict, not an error.
     pub async fn take(&self, attributes: &Attributes, costs: &Costs) -> Result<Verdict<'_>, LimiterError> {
         self.decide(Verb::Take, attributes, costs).await
+    }
+
+    /// [`Limiter::take`], counted once however often it is made with this id: again within 24 hours it gets the same
+    /// answer. So it may be tried again where nobody knows whether the first try was counted.
+    ///
+    /// # Errors
+    /// As [`Limiter::take`], and [`LimiterError::OtherRequest`] if other limits, keys or costs were admitted under the id.
+    ///
+    /// ```
+    /// use sluicegate::{Limiter, SystemClock, core::{Attributes, Costs, Policy}, embedded::EmbeddedStore};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let policy = "{version: 1, limits: [{name: per-user, algorithm: gcra, limit: 5, per: 1h, key: [user]}]}";
+    /// let limiter = Limiter::new(Policy::parse(policy)?, EmbeddedStore::default(), SystemClock::new());
+    /// let (alice, one, id) = (Attributes::from_iter([("user", "alice")]), Costs::requests(1), "order-17".parse()?);
+    /// for _try in 0..3 {
+    ///     let verdict = limiter.take_once(&id, &alice, &one).await?;
+    ///     assert_eq!(verdict.limits[0].decision.remaining, Some(4));
+    /// }
+    /// assert!(limiter.take_once(&id, &alice, &Costs::requests(2)).await.is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn take_once(
+        &self,
+        id: &RequestId,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<Verdict<'_>, LimiterError> {
+        let matched = self.policy.apply(attributes, costs)?;
+        let (asks, now) = (asks(&matched), self.clock.now());
+        let once = match asks.as_slice() {
+            [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
+            asks => self.store.take_once(id, asks, now).await?,
+        };
+        Verdict::of_once(&matched, once).ok_or_else(|| LimiterError::OtherRequest(id.clone()))
     }
 
     /// Answers as [`Limiter::take`] would, and counts nothing.
@@ -208,12 +247,40 @@ impl<S: SureStore, C: Clock> Limiter<S, C> {
     }
 }
 
+impl<S: SureStore, C: Clock> Limiter<S, C> {
+    /// [`Limiter::take_once`] over a store that always decides; `None` if the id names another request.
+    ///
+    /// # Errors
+    /// [`AskError`] if the request does not fit the policy.
+    pub async fn take_once_surely(
+        &self,
+        id: &RequestId,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<Option<Verdict<'_>>, AskError> {
+        let matched = self.policy.apply(attributes, costs)?;
+        let (asks, now) = (asks(&matched), self.clock.now());
+        let once = match asks.as_slice() {
+            [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
+            asks => self.store.decide_once(id, asks, now).await,
+        };
+        Ok(Verdict::of_once(&matched, once))
+    }
+}
+
 /// What a store is asked; unlimited limits ask nothing.
 fn asks<'p>(matched: &Matched<'p>) -> Vec<Ask<'p>> {
     matched.limits.iter().filter_map(|applied| applied.ask.clone()).collect()
 }
 
 impl<'p> Verdict<'p> {
+    fn of_once(matched: &Matched<'p>, once: Once) -> Option<Self> {
+        match once {
+            Once::Decided { decision, at } => Some(Self::of(matched, at, decision)),
+            Once::OtherRequest => None,
+        }
+    }
+
     /// The verdict of a request whose asks were decided.
     fn of(matched: &Matched<'p>, decided_at: Micros, decision: Decision) -> Self {
         let mut answers = decision.asks.into_iter();

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, fmt, sync::Arc};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
 use crate::limiter::Verb;
 
@@ -17,6 +17,16 @@ pub trait Store: Send + Sync {
         asks: &[Ask<'_>],
         now: Micros,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
+
+    /// [`Store::take`] under an id: made again within [`RequestId::LIFETIME`], the same asks in the same order get the
+    /// same answer and count nothing, also if the caller never got the first one. Denials, and requests that cost
+    /// nothing, are not remembered: they are decided anew.
+    fn take_once(
+        &self,
+        id: &RequestId,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Once, StoreError>> + Send;
 
     /// Answers as [`Store::take`] would, and changes nothing.
     fn peek(
@@ -37,6 +47,15 @@ impl<S: Store> Store for Arc<S> {
         now: Micros,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
         (**self).take(asks, now)
+    }
+
+    fn take_once(
+        &self,
+        id: &RequestId,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Once, StoreError>> + Send {
+        (**self).take_once(id, asks, now)
     }
 
     fn peek(
@@ -60,12 +79,39 @@ impl<S: Store> Store for Arc<S> {
 pub trait SureStore: Store {
     /// [`Store::take`] or [`Store::peek`], by name.
     fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> impl Future<Output = Decision> + Send;
+
+    /// [`Store::take_once`]. While the store does not answer, an id is not known.
+    fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros)
+    -> impl Future<Output = Once> + Send;
 }
 
 impl<S: SureStore> SureStore for Arc<S> {
     fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> impl Future<Output = Decision> + Send {
         (**self).decide(verb, asks, now)
     }
+
+    fn decide_once(
+        &self,
+        id: &RequestId,
+        asks: &[Ask<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Once> + Send {
+        (**self).decide_once(id, asks, now)
+    }
+}
+
+/// What a store says to a request with an id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// The decision, of now or as it was made the first time.
+    Decided {
+        /// The decision.
+        decision: Decision,
+        /// When it was made: what its durations count from.
+        at: Micros,
+    },
+    /// The id names another request, which was admitted; this one was not decided.
+    OtherRequest,
 }
 
 /// Whether a call that failed may have counted.

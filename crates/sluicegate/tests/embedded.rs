@@ -216,7 +216,7 @@ fn every_key_up_to_the_cap_has_a_place_of_its_own() {
 #[test]
 fn keys_that_have_reset_make_room_without_a_sweep() {
     for rule in rules(10) {
-        let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 100, max_log_entries: 100 });
+        let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 100, max_log_entries: 100, max_ids: 10 });
         for round in 0..50_u32 {
             // Two horizons and the grace of 5 s later, all that was counted before has reset.
             let now = NOON.plus((MINUTE * 4) * round);
@@ -230,7 +230,7 @@ fn keys_that_have_reset_make_room_without_a_sweep() {
 #[test]
 fn logs_beyond_their_bound_are_counted_longer_and_never_shorter() {
     let rule = Rule::sliding_log(50, MINUTE).unwrap();
-    let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 100, max_log_entries: 20 });
+    let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 100, max_log_entries: 20, max_ids: 10 });
     let mut admitted: Vec<(Micros, u64)> = Vec::new();
     for second in 0..600 {
         let now = NOON.plus(Duration::from_millis(500) * second);
@@ -369,7 +369,7 @@ fn a_key_that_has_reset_and_a_new_key_of_one_request_never_share_a_slot() {
 fn full_logs_leave_the_keys_of_other_algorithms_their_places() {
     let log = Rule::sliding_log(1, MINUTE).unwrap();
     let window = Rule::fixed_window(1, MINUTE, Align::Epoch).unwrap();
-    let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 10_000, max_log_entries: 10 });
+    let store = EmbeddedStore::new(EmbeddedConfig { max_keys: 10_000, max_log_entries: 10, max_ids: 10 });
     let logs = (0..100).map(|i| ask(&log, "log", &i.to_string(), 1));
     assert!(logs.filter(|ask| store.take_now(std::slice::from_ref(ask), NOON).allowed).count() >= 10);
     let before = store.live_keys(NOON);

@@ -108,7 +108,7 @@ fn check(log: Vec<Admitted>) {
 
 fn race(max_keys: usize, max_log_entries: usize, seed: u64) -> usize {
     let (rules, barrier) = (rules(), Barrier::new(usize::try_from(THREADS).unwrap()));
-    let store = EmbeddedStore::new(EmbeddedConfig { max_keys, max_log_entries });
+    let store = EmbeddedStore::new(EmbeddedConfig { max_keys, max_log_entries, max_ids: 10 });
     let work = |thread: u64| {
         let mut random = Random(seed * 1_000 + thread + 1);
         let mut log = Vec::new();

@@ -9,5 +9,5 @@
 --                   All reads and checks come before the first write, so that an error or '\255' means that no request
 --                   was counted.
 --
--- Loops end: a call has at most 32 requests and 128 asks, unless it is one request. A subject is written once.
+-- Loops end: a call has at most 32 requests and 255 asks. A subject is written once.
 local kept, lives_for, first = {}, {}, 1

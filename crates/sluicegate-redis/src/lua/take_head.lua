@@ -23,3 +23,7 @@ local call, unpack, pack = redis.call, struct.unpack, struct.pack
 local count = #KEYS
 -- The next record, if it is known already.
 local read
+local records, writes, lives
+if count > 1 then
+  records, writes, lives = { '' }, {}, {}
+end

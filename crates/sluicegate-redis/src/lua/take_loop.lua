@@ -1,8 +1,4 @@
 local denied, now_us, record, written, life = false
-local records, writes, lives
-if count > 1 then
-  records, writes, lives = { '' }, {}, {}
-end
 for i = 1, count do
   record, written = read or call('GET', KEYS[i]) or '', false
   local asks, size, from, last, held = ARGV[i], #record, 1, 0, 0

@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use sluicegate::{
     LimitVerdict, LimiterError, Verb, Verdict,
-    core::{Attributes, Costs, Retry},
+    core::{Attributes, Costs, RequestId, Retry},
 };
 
 use super::{
@@ -43,6 +43,16 @@ pub(super) struct Args {
     output: Output,
 }
 
+/// Flags of `take` alone.
+#[derive(Debug, clap::Args)]
+pub(super) struct TakeArgs {
+    #[command(flatten)]
+    args: Args,
+    /// What the request is called: taken again with the same id within 24 hours, it is counted once.
+    #[arg(long, env = "SLUICEGATE_ID")]
+    id: Option<RequestId>,
+}
+
 /// How an answer looks.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(super) enum Output {
@@ -62,8 +72,18 @@ fn pair(text: &str) -> Result<(String, String), NoAttribute> {
 #[error("an attribute is written `name=value`")]
 struct NoAttribute;
 
+/// `sluicegate take`.
+pub(super) fn take(TakeArgs { args, id }: TakeArgs) -> Result<ExitCode, Failure> {
+    run(Verb::Take, id.as_ref(), args)
+}
+
+/// `sluicegate peek`.
+pub(super) fn peek(args: Args) -> Result<ExitCode, Failure> {
+    run(Verb::Peek, None, args)
+}
+
 /// Decides, says so, and ends with 0 for allowed or 1 for denied.
-pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
+fn run(verb: Verb, id: Option<&RequestId>, args: Args) -> Result<ExitCode, Failure> {
     let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
     runtime()?.block_on(async {
         let Opened { policies, store, clock, .. } = args.sources.open().await?;
@@ -72,7 +92,11 @@ pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
         let limiter = domains
             .limiter(domain)
             .ok_or_else(|| Failure::usage(RequestError::UnknownDomain(domain.to_owned())))?;
-        let verdict = limiter.decide(verb, &attributes, &costs).await.map_err(failure)?;
+        let verdict = match id {
+            Some(id) => limiter.take_once(id, &attributes, &costs).await,
+            None => limiter.decide(verb, &attributes, &costs).await,
+        };
+        let verdict = verdict.map_err(failure)?;
         print(&verdict, args.output);
         Ok(if verdict.allowed { ExitCode::SUCCESS } else { ExitCode::from(DENIED) })
     })
@@ -81,6 +105,7 @@ pub(super) fn run(verb: Verb, args: Args) -> Result<ExitCode, Failure> {
 fn failure(error: LimiterError) -> Failure {
     match error {
         LimiterError::Ask(error) => Failure::usage(error),
+        error @ LimiterError::OtherRequest(_) => Failure::usage(error),
         other => Failure::undecided(with_causes(&other)),
     }
 }

@@ -33,7 +33,7 @@ enum Verb {
     /// Answers requests over HTTP.
     Serve(serve::Args),
     /// Takes: counts the request if it is allowed. Exit code 0 allowed, 1 denied, 2 usage, 3 could not decide.
-    Take(decide::Args),
+    Take(decide::TakeArgs),
     /// Answers as `take` would, and counts nothing.
     Peek(decide::Args),
     /// Works on policy files.
@@ -55,8 +55,8 @@ impl Cli {
         logging::start(&self.logging);
         let outcome = match self.verb {
             Verb::Serve(args) => serve::run(args),
-            Verb::Take(args) => decide::run(sluicegate::Verb::Take, args),
-            Verb::Peek(args) => decide::run(sluicegate::Verb::Peek, args),
+            Verb::Take(args) => decide::take(args),
+            Verb::Peek(args) => decide::peek(args),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Verify(args) => verify::run(&args),

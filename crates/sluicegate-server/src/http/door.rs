@@ -164,7 +164,7 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         let asked = self.config.forward_auth.read(head, peer)?;
         let decided =
             self.domains.decide(&asked.domain, Verb::Take, &asked.attributes, &Costs::default()).await;
-        let verdict = decided.map_err(|error| malformed(&error))?;
+        let verdict = decided.map_err(|error| problem(&error))?;
         let status = decision::status(&verdict);
         let denied = asked.deny_status.filter(|_| !verdict.allowed);
         let mut answer = self.tell(&verdict, status);
@@ -209,8 +209,11 @@ impl<S: SureStore, C: Clock> Door<S, C> {
     async fn decide(&self, ask: &Ask<'_>) -> Result<Verdict<'_>, Problem> {
         let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
         let verb = if ask.dry_run { Verb::Peek } else { Verb::Take };
-        let decided = self.domains.decide(domain, verb, &ask.attributes, &ask.costs).await;
-        decided.map_err(|error| malformed(&error))
+        let decided = match &ask.id {
+            Some(id) if !ask.dry_run => self.domains.take_once(domain, id, &ask.attributes, &ask.costs).await,
+            _ => self.domains.decide(domain, verb, &ask.attributes, &ask.costs).await,
+        };
+        decided.map_err(|error| problem(&error))
     }
 
     fn tell(&self, verdict: &Verdict<'_>, status: StatusCode) -> Answer {
@@ -234,12 +237,14 @@ fn decision_body(verdict: &Verdict<'_>, status: StatusCode) -> Vec<u8> {
     body
 }
 
-fn malformed(error: &RequestError) -> Problem {
+fn problem(error: &RequestError) -> Problem {
+    let detail = shortened(error.to_string());
     let place = match error {
+        RequestError::OtherRequest(_) => return Problem::new(StatusCode::CONFLICT, detail).at("/id"),
         RequestError::UnknownDomain(_) => "/domain",
         RequestError::Ask(AskError::UnknownUnit { .. }) => "/cost",
         RequestError::Ask(AskError::UnknownTier { .. }) => "/attributes/tier",
         RequestError::Ask(_) => "/attributes",
     };
-    Problem::malformed(shortened(error.to_string())).at(place)
+    Problem::malformed(detail).at(place)
 }

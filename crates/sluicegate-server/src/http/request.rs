@@ -8,7 +8,7 @@ use serde::{
     de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Unexpected, Visitor},
 };
 use serde_json::value::RawValue;
-use sluicegate::core::{Attributes, Costs};
+use sluicegate::core::{Attributes, Costs, RequestId};
 
 use super::problem::Problem;
 
@@ -21,7 +21,7 @@ const MAX_NAME_LEN: usize = 128;
 /// The largest cost: 2^53 − 1, the last whole number that every JSON reader gets right.
 pub(crate) const MAX_COST: u64 = (1 << 53) - 1;
 /// The fields of a request.
-const FIELDS: &[&str] = &["domain", "attributes", "cost", "dry_run"];
+const FIELDS: &[&str] = &["domain", "attributes", "cost", "id", "dry_run"];
 
 /// One request for a decision.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub(super) struct Ask<'a> {
     pub(super) domain: Option<Cow<'a, str>>,
     pub(super) attributes: Attributes,
     pub(super) costs: Costs,
+    pub(super) id: Option<RequestId>,
     pub(super) dry_run: bool,
 }
 
@@ -43,6 +44,7 @@ impl<'a> Ask<'a> {
             domain: fields.domain,
             attributes,
             costs: fields.costs.unwrap_or_default(),
+            id: fields.id,
             dry_run: fields.dry_run.unwrap_or_default(),
         })
     }
@@ -89,6 +91,7 @@ struct Fields<'a> {
     domain: Option<Cow<'a, str>>,
     attributes: Option<Attributes>,
     costs: Option<Costs>,
+    id: Option<RequestId>,
     dry_run: Option<bool>,
 }
 
@@ -115,7 +118,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
                 "attributes" => once(&mut fields.attributes, &mut map, |AttributesIn(pairs)| pairs)?,
                 "cost" => once(&mut fields.costs, &mut map, |CostsIn(costs)| costs)?,
                 "dry_run" => once(&mut fields.dry_run, &mut map, |dry_run: bool| dry_run)?,
-                "id" => refuse(&mut map, "idempotency keys are not supported by this version".into())?,
+                "id" => once(&mut fields.id, &mut map, |IdIn(id)| id)?,
                 _ => {
                     refuse(&mut map, format!("unknown field, expected one of {}", FIELDS.join(", ")).into())?;
                 }
@@ -197,6 +200,16 @@ impl<'de> Visitor<'de> for TextVisitor {
 
     fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
         Ok(Text(Cow::Owned(text.to_owned())))
+    }
+}
+
+/// What the caller names the request by, checked.
+struct IdIn(RequestId);
+
+impl<'de> Deserialize<'de> for IdIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Text(id) = Text::deserialize(deserializer)?;
+        id.parse().map(IdIn).map_err(D::Error::custom)
     }
 }
 

@@ -291,3 +291,31 @@ limits:
     assert_eq!((refused.status, refused.pointer().as_deref()), (400, Some("/requests")));
     assert_eq!(server.post("/v1/batch", r#"{"requests": []}"#).json(), json!({"results": []}));
 }
+
+/// A client that times out and tries again pays twice, unless it says that it is the same request.
+#[test]
+fn a_request_with_an_id_is_counted_once_and_another_under_it_is_409() {
+    let server = Server::start(&[POLICY_OF_IDS]);
+    let take = r#"{"attributes": {"user": "a"}, "cost": 3, "id": "order-17"}"#;
+    let first = server.post("/v1/take", take);
+    assert_eq!((first.status, &first.json()["limits"][0]["remaining"]), (200, &json!(7)));
+    for _try in 0..3 {
+        let again = server.post("/v1/take", take);
+        assert_eq!((again.status, again.json()), (200, first.json()));
+        let of_batch = server.post("/v1/batch", format!(r#"{{"requests": [{take}]}}"#));
+        assert_eq!(of_batch.json()["results"][0], first.json());
+    }
+    let other = server.post("/v1/take", r#"{"attributes": {"user": "a"}, "cost": 4, "id": "order-17"}"#);
+    assert_eq!((other.status, other.pointer().as_deref()), (409, Some("/id")));
+    // Another user's `order-17` is another request, and what counts nothing needs no id.
+    let users = server.post("/v1/take", r#"{"attributes": {"user": "b"}, "cost": 4, "id": "order-17"}"#);
+    assert_eq!((users.status, &users.json()["limits"][0]["remaining"]), (200, &json!(6)));
+    let dry = r#"{"attributes": {"user": "a"}, "cost": 4, "id": "order-17", "dry_run": true}"#;
+    assert_eq!(server.post("/v1/take", dry).json()["limits"][0]["remaining"], json!(7));
+}
+
+const POLICY_OF_IDS: &str = "
+version: 1
+limits:
+  - { name: per-user, algorithm: fixed_window, limit: 10, per: 1d, align: first_request, key: [user] }
+";

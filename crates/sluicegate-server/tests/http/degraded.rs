@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
 use sluicegate::{
-    Counted, Store, StoreError,
-    core::{Ask, Decision, LimitId, Micros, Subject},
+    Counted, Once, Store, StoreError,
+    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
     guard::{GuardConfig, Guarded, Probe},
 };
 use sluicegate_server::http::DoorConfig;
@@ -22,6 +22,10 @@ fn gone<T>() -> Result<T, StoreError> {
 
 impl Store for Gone {
     async fn take(&self, _asks: &[Ask<'_>], _now: Micros) -> Result<Decision, StoreError> {
+        gone()
+    }
+
+    async fn take_once(&self, _id: &RequestId, _asks: &[Ask<'_>], _now: Micros) -> Result<Once, StoreError> {
         gone()
     }
 

@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::json;
 use sluicegate::{
-    Store, StoreError, SureStore, Verb,
-    core::{Ask, Decision, LimitId, Micros, Subject},
+    Once, Store, StoreError, SureStore, Verb,
+    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
 };
 use sluicegate_server::http::DoorConfig;
@@ -34,6 +34,10 @@ impl Store for Slow {
         Ok(self.decide(Verb::Take, asks, now).await)
     }
 
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        Ok(self.decide_once(id, asks, now).await)
+    }
+
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.0.peek(asks, now).await
     }
@@ -44,6 +48,10 @@ impl Store for Slow {
 }
 
 impl SureStore for Slow {
+    async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        self.0.take_once_now(id, asks, now)
+    }
+
     async fn decide(&self, _verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
         tokio::time::sleep(self.1).await; // The latency of this store.
         self.0.take_now(asks, now)

@@ -144,6 +144,10 @@ fn mistakes() -> Vec<Exchange> {
         client.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{{"));
         add(client.reply());
     }
+    let mut client = server.connect();
+    client.post("/v1/take", r#"{"attributes": {}, "id": "used"}"#);
+    let conflict = client.post("/v1/take", r#"{"attributes": {}, "id": "used", "cost": 2}"#);
+    exchanges.push(("/v1/take", "post", conflict));
     exchanges
 }
 

@@ -5,18 +5,19 @@
 //! admits too much, so that a flood of new keys frees nobody.
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Decision, LimitId, Micros, Question, Rule, Skew, State, Subject,
-    rule::AnyMachine,
+    Algorithm, Ask, AskDecision, Decision, LimitId, Micros, Payload, Question, RequestId, Rule, Skew, State,
+    Subject, rule::AnyMachine,
 };
 use smallvec::SmallVec;
 
 use crate::{
     asks::Merged,
     limiter::Verb,
-    store::{Store, StoreError, SureStore},
+    store::{Once, Store, StoreError, SureStore},
 };
 
 mod fingerprint;
+mod ids;
 mod keyed;
 mod logs;
 mod record;
@@ -24,6 +25,7 @@ mod sketch;
 mod table;
 
 use fingerprint::{Fingerprint, Secret};
+use ids::Ids;
 pub use keyed::{KeyedLimiter, Refused};
 use logs::Logs;
 use record::Slotted;
@@ -39,12 +41,15 @@ pub struct EmbeddedConfig {
     /// Entries of all sliding logs together, 16 bytes each: by default four for each of `max_keys`. Beyond it, entries
     /// of one key are merged, which counts them longer than due, never shorter.
     pub max_log_entries: usize,
+    /// Ids of requests that are remembered, some 300 bytes each: by default 2^16. Beyond it the oldest is forgotten, and
+    /// its request would be counted again.
+    pub max_ids: usize,
 }
 
 impl EmbeddedConfig {
     /// Room for that many keys.
     pub const fn for_keys(max_keys: usize) -> Self {
-        Self { max_keys, max_log_entries: max_keys.saturating_mul(4) }
+        Self { max_keys, max_log_entries: max_keys.saturating_mul(4), max_ids: 1 << 16 }
     }
 }
 
@@ -74,6 +79,7 @@ pub struct EmbeddedStore {
     table: Table,
     logs: Logs,
     sketch: Sketch,
+    ids: Ids,
 }
 
 /// A cell of the sketch for so many keys of the table.
@@ -123,6 +129,7 @@ impl EmbeddedStore {
             table: Table::new(max_keys),
             logs: Logs::new(config.max_log_entries.max(1)),
             sketch: Sketch::new((max_keys / KEYS_PER_CELL).max(MIN_CELLS)),
+            ids: Ids::new(config.max_ids),
         }
     }
 
@@ -132,6 +139,17 @@ impl EmbeddedStore {
             return Decision::of(vec![self.take_one(&Keyed::of(ask), now)]);
         }
         self.decide(asks, now, true)
+    }
+
+    /// [`Store::take_once`] without a future.
+    pub fn take_once_now(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        let merged = Merged::of(asks);
+        let decide = || {
+            let decision = self.take_now(asks, now);
+            let counts = decision.allowed && asks.iter().any(|ask| ask.cost > 0);
+            (decision, counts)
+        };
+        self.ids.once(RequestId::scope(asks), id, Payload::of(merged.asks()), now, decide)
     }
 
     /// [`Store::peek`] without a future.
@@ -391,6 +409,10 @@ impl Store for EmbeddedStore {
         Ok(self.take_now(asks, now))
     }
 
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        Ok(self.take_once_now(id, asks, now))
+    }
+
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.peek_now(asks, now))
     }
@@ -401,6 +423,10 @@ impl Store for EmbeddedStore {
 }
 
 impl SureStore for EmbeddedStore {
+    async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        self.take_once_now(id, asks, now)
+    }
+
     async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
         match verb {
             Verb::Take => self.take_now(asks, now),

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
-use crate::store::{Counted, Store, StoreError};
+use crate::store::{Counted, Once, Store, StoreError};
 
 /// A store with a bound on the calls that are in flight. What exceeds it fails at once and was not counted.
 #[derive(Debug)]
@@ -57,6 +57,11 @@ impl<S: Store> Store for Bounded<S> {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let _flight = self.board()?;
         self.store.take(asks, now).await
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        let _flight = self.board()?;
+        self.store.take_once(id, asks, now).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::circuit::{Circuit, Epoch, Outcome, WHOLE};
 use crate::{
     embedded::EmbeddedStore,
-    store::{Counted, Store, StoreError},
+    store::{Counted, Once, Store, StoreError},
 };
 
 /// A store that can be asked whether it is there.
@@ -228,6 +228,10 @@ fn turn(hash: u64) -> u16 {
 impl<S: Store + Probe + 'static> Store for Breaker<S> {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.call(|| turn_of(asks), self.0.store.take(asks, now)).await
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        self.call(|| turn_of(asks), self.0.store.take_once(id, asks, now)).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

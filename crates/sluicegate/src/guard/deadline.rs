@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
 use super::breaker::Probe;
-use crate::store::{Counted, Store, StoreError};
+use crate::store::{Counted, Once, Store, StoreError};
 
 /// A store whose calls end by a deadline. A `take` that did not end in time may have been counted all the same.
 ///
@@ -38,6 +38,10 @@ impl<S> Deadline<S> {
 impl<S: Store> Store for Deadline<S> {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.in_time(Counted::Unknown, self.store.take(asks, now)).await
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        self.in_time(Counted::Unknown, self.store.take_once(id, asks, now)).await
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, Subject};
+use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
 use super::{
     alarm::Alarm,
@@ -15,7 +15,7 @@ use super::{
 use crate::{
     embedded::EmbeddedConfig,
     limiter::Verb,
-    store::{Store, StoreError, SureStore},
+    store::{Once, Store, StoreError, SureStore},
 };
 
 /// How a store is guarded.
@@ -76,6 +76,23 @@ impl<S: Store + Probe + 'static> Guarded<S> {
         self.0.store.store()
     }
 
+    /// The store's answer, if there is one; either is told to whoever watches.
+    fn heard<T>(&self, answer: Result<T, StoreError>, now: Micros) -> Option<T> {
+        let alarm = &self.0.alarm;
+        match answer {
+            Ok(answer) => {
+                if alarm.is_raised() && self.breaker().is_closed() {
+                    alarm.end(now);
+                }
+                Some(answer)
+            }
+            Err(error) => {
+                alarm.raise(&error, now);
+                None
+            }
+        }
+    }
+
     async fn try_to_decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         match verb {
             Verb::Take => self.0.store.take(asks, now).await,
@@ -86,18 +103,16 @@ impl<S: Store + Probe + 'static> Guarded<S> {
 
 impl<S: Store + Probe + 'static> SureStore for Guarded<S> {
     async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
-        let guard = &*self.0;
-        match self.try_to_decide(verb, asks, now).await {
-            Ok(decision) => {
-                if guard.alarm.is_raised() && self.breaker().is_closed() {
-                    guard.alarm.end(now);
-                }
-                decision
-            }
-            Err(error) => {
-                guard.alarm.raise(&error, now);
-                guard.fallback.decide(verb, asks, now)
-            }
+        match self.heard(self.try_to_decide(verb, asks, now).await, now) {
+            Some(decision) => decision,
+            None => self.0.fallback.decide(verb, asks, now),
+        }
+    }
+
+    async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
+        match self.heard(self.0.store.take_once(id, asks, now).await, now) {
+            Some(once) => once,
+            None => Once::Decided { decision: self.0.fallback.decide(Verb::Take, asks, now), at: now },
         }
     }
 }
@@ -105,6 +120,10 @@ impl<S: Store + Probe + 'static> SureStore for Guarded<S> {
 impl<S: Store + Probe + 'static> Store for Guarded<S> {
     async fn take(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.decide(Verb::Take, asks, now).await)
+    }
+
+    async fn take_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Result<Once, StoreError> {
+        Ok(self.decide_once(id, asks, now).await)
     }
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {

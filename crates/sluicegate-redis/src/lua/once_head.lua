@@ -1,0 +1,13 @@
+-- once: take under an id, counted once however often it is made. take_head.lua follows, which says how asks and records
+-- look, then once_check.lua, the loop of take, and once_tail.lua.
+--
+-- KEYS[i], ARGV[i]  as for take, but for the last.
+-- KEYS[#KEYS]       the id's key.
+-- ARGV[#KEYS]       24 bytes: what is asked, in 16 bytes that differ for another request, and now in microseconds, '<d'.
+-- Reply             Always a list. {'', record, ...} if all passed, {'\0', record, ...} if denied, as for take. {'=',
+--                   answered} if the id is known: nothing was decided, and `answered` is what its key holds.
+--                   '\255' alone: nothing was decided, as for take.
+--
+-- An id's key holds ARGV[#KEYS] of the request that was admitted under it, then each record as that left it: 4 bytes
+-- with its length, and the record. It is known for 24 hours by the callers' clock. What counts nothing, a denial or a
+-- request at cost 0, leaves no id.
