@@ -8,9 +8,11 @@
     reason = "a harness that cannot go on must fail the test"
 )]
 
+pub mod asker;
 pub mod certs;
 pub mod checks;
 pub mod cluster;
+pub mod faketime;
 pub mod fixtures;
 mod hand_clock;
 pub mod load;
@@ -22,6 +24,7 @@ pub mod rights;
 pub mod sentinel;
 pub mod sequence;
 
+pub use asker::Asker;
 pub use cluster::RedisCluster;
 pub use hand_clock::HandClock;
 pub use load::{Load, Told};

@@ -10,12 +10,14 @@ use std::{
 use sluicegate_redis::{RedisConfig, RedisStore};
 use tempfile::TempDir;
 
-use crate::{certs::Certs, ports::free_port};
+use crate::{certs::Certs, faketime, ports::free_port};
 
 /// How long a server may take to answer its first PING.
 const START_UP: Duration = Duration::from_secs(10);
 /// How long a store of a test waits.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The file that says how far a server's own clock is ahead, if it has one.
+const CLOCK: &str = "clock";
 
 /// A running server on a free port, a unix socket and, if asked for, a port with TLS. It ends with this value.
 #[derive(Debug)]
@@ -43,8 +45,23 @@ impl RedisServer {
         Self::launch(&[], Some((free_port(), Certs::new())))
     }
 
-    fn launch(arguments: &[&str], tls: Option<(u16, Certs)>) -> Self {
+    /// A server whose wall clock [`RedisServer::set_clock`] sets.
+    pub fn with_clock_of_its_own() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
+        faketime::set(&dir.path().join(CLOCK), 0);
+        Self::launch_in(dir, &[], None)
+    }
+
+    /// Sets the server's clock: that many seconds ahead of the machine's.
+    pub fn set_clock(&self, ahead_s: i64) {
+        faketime::set(&self.dir.path().join(CLOCK), ahead_s);
+    }
+
+    fn launch(arguments: &[&str], tls: Option<(u16, Certs)>) -> Self {
+        Self::launch_in(TempDir::new().expect("a temporary directory"), arguments, tls)
+    }
+
+    fn launch_in(dir: TempDir, arguments: &[&str], tls: Option<(u16, Certs)>) -> Self {
         let mut own = Vec::new();
         if let Some((port, certs)) = &tls {
             certs.write_to(dir.path());
@@ -226,7 +243,12 @@ impl Drop for RedisServer {
 }
 
 fn spawn(dir: &TempDir, port: u16, arguments: &[String]) -> Child {
-    Command::new("redis-server")
+    let mut command = Command::new("redis-server");
+    let clock = dir.path().join(CLOCK);
+    if clock.exists() {
+        faketime::follow(&mut command, &clock);
+    }
+    command
         .current_dir(dir.path())
         .args(["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--unixsocket", "redis.sock"])
         // Without this a replica waits five seconds for others that might want the same copy.

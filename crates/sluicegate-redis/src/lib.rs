@@ -21,6 +21,7 @@ mod cluster;
 mod config;
 mod connection;
 mod error;
+mod estimate;
 mod fleet;
 mod flight;
 mod gather;

@@ -1,12 +1,12 @@
 //! The store: asks to script calls, replies to decisions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use sluicegate::{
     Clock, Counted, Merged, Once, Store, StoreError,
     core::{
-        Ask, AskDecision, Decision, LimitId, Micros, Question, RequestId, Rule, State, Subject,
+        Ask, AskDecision, Decision, LimitId, MAX_SKEW_US, Micros, Question, RequestId, Rule, State, Subject,
         algorithm::GiveBack, policy::MAX_APPLIED,
     },
     guard::Probe,
@@ -249,6 +249,10 @@ impl RedisStore {
     async fn again(&self, now: Micros) -> Result<Micros, StoreError> {
         let Some(clock) = &self.clock else { return Ok(now) };
         clock.sync().await?;
+        // If it was this clock that was behind, the state may not be ahead any more.
+        if clock.now().since(now) <= Duration::from_micros(MAX_SKEW_US) {
+            clock.settled().await;
+        }
         Ok(clock.now())
     }
 }
