@@ -175,9 +175,13 @@ impl RedisServer {
         self.command(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// Whether it says that it is a master.
+    /// Whether it says that it is a master. A server that is being promoted closes its connections and says nothing.
     pub fn is_master(&self) -> bool {
-        self.info("replication").contains("role:master")
+        let client = redis::Client::open(self.url()).expect("a url");
+        let told = client.get_connection().and_then(|mut admin| redis::cmd("ROLE").query(&mut admin));
+        told.is_ok_and(|role: Vec<redis::Value>| {
+            role.first() == Some(&redis::Value::BulkString(b"master".to_vec()))
+        })
     }
 
     /// A section of what the server tells about itself.

@@ -312,6 +312,7 @@ async fn what_was_counted_for_a_caller_that_went_away_is_given_back() {
             async move { store.take(&[limit.ask(&users[0], 7), limit.ask(&users[1], 7)], NOON).await }
         });
         until_async(|| first(14)).await;
+        tokio::time::sleep(Duration::from_millis(500)).await; // until the caller has heard of it
         if refuses {
             cluster.nodes[0].set("min-replicas-to-write", "9");
         }
