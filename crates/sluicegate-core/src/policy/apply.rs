@@ -1,6 +1,6 @@
 //! From a request to its asks: which limits apply, and what each of them grants.
 
-use super::{Attributes, Costs, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, TIER};
+use super::{Attributes, Costs, Enforcement, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, TIER};
 use crate::ask::{Ask, Subject};
 
 /// A request that a policy cannot turn into asks.
@@ -50,16 +50,20 @@ pub struct Matched<'p> {
     pub limits: Vec<Applied<'p>>,
 }
 
-/// A limit that applies to a request, with what it asks a store; an unlimited one asks nothing.
+/// A limit that applies to a request, with what it asks a store; one that is unlimited or off asks nothing.
 #[derive(Clone, Debug)]
 pub struct Applied<'p> {
     /// The limit.
     pub limit: &'p Limit,
+    /// Whether it decides.
+    pub enforcement: Enforcement,
+    /// What it grants this request.
+    pub grant: &'p Grant,
     /// Where its amount comes from.
     pub amount_of: AmountOf<'p>,
     /// The cost in the limit's unit.
     pub cost: u64,
-    /// The ask; `None` if unlimited.
+    /// The ask; `None` if unlimited or off.
     pub ask: Option<Ask<'p>>,
 }
 
@@ -97,12 +101,17 @@ impl Policy {
             if limits.len() == MAX_APPLIED {
                 return Err(AskError::TooManyLimits { domain: self.domain().to_owned() });
             }
-            if limit.if_missing == IfMissing::Refuse {
-                check_key(limit, attributes)?;
+            let enforcement = self.enforcement_of(limit);
+            match (limit.if_missing, enforcement) {
+                (IfMissing::Refuse, Enforcement::On) => check_key(limit, attributes)?,
+                // What is not enforced refuses nothing; enforced, it would not have counted such a request either.
+                (IfMissing::Refuse, _) if missing_attribute(limit, attributes).is_some() => continue,
+                _ => {}
             }
             let (grant, amount_of) = exceptions.grant(at, limit);
             let cost = costs.of(&limit.unit);
             let ask = match grant {
+                _ if enforcement == Enforcement::Off => None,
                 Grant::Unlimited { .. } => None,
                 Grant::Bounded(rule) => {
                     let subject = self.subject(limit, attributes, &limits);
@@ -110,7 +119,7 @@ impl Policy {
                     Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject, cost) })
                 }
             };
-            limits.push(Applied { limit, amount_of, cost, ask });
+            limits.push(Applied { limit, enforcement, grant, amount_of, cost, ask });
         }
         Ok(Matched { exempt: None, limits })
     }

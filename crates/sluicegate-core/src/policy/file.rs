@@ -13,7 +13,7 @@ pub const MAX_LIMITS: usize = 10_000;
 
 /// The fields of a policy.
 pub const POLICY_FIELDS: &[&str] =
-    &["version", "domain", "slot_by", "exempt", "limits", "tiers", "overrides"];
+    &["version", "domain", "slot_by", "enforcement", "exempt", "limits", "tiers", "overrides"];
 /// The fields of a limit.
 pub const LIMIT_FIELDS: &[&str] = &[
     "name",
@@ -30,6 +30,7 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "if_missing",
     "on_store_failure",
     "headroom",
+    "enforcement",
     "allow",
 ];
 /// The fields of a limit that tiers and overrides may replace.
@@ -49,6 +50,7 @@ pub(super) struct PolicyFile {
     pub(super) version: Option<Field>,
     pub(super) domain: Option<Field>,
     pub(super) slot_by: Option<Field>,
+    pub(super) enforcement: Option<Field>,
     pub(super) exempt: Option<Field>,
     pub(super) limits: Option<Vec<LimitFile>>,
     pub(super) tiers: Option<Field>,
@@ -73,6 +75,7 @@ pub(super) struct LimitFile {
     pub(super) if_missing: Option<Field>,
     pub(super) on_store_failure: Option<Field>,
     pub(super) headroom: Option<Field>,
+    pub(super) enforcement: Option<Field>,
     pub(super) allow: Option<Field>,
 }
 
@@ -90,7 +93,7 @@ pub(super) struct Schema {
 const POLICY: Schema = Schema {
     owner: "a policy",
     known: POLICY_FIELDS,
-    later: &["enforcement", "on_store_failure", "headroom"],
+    later: &["on_store_failure", "headroom"],
     synonyms: &[
         ("rules", "limits"),
         ("policies", "limits"),
@@ -111,7 +114,7 @@ const AMOUNTS: Schema = Schema {
 const LIMIT: Schema = Schema {
     owner: "a limit",
     known: LIMIT_FIELDS,
-    later: &["shards", "period", "lease", "on_lease_end", "overdraft", "enforcement", "tiers", "overrides"],
+    later: &["shards", "period", "lease", "on_lease_end", "overdraft", "tiers", "overrides"],
     synonyms: &[
         ("window", "per"),
         ("interval", "per"),
@@ -144,6 +147,7 @@ impl PolicyFile {
             version: fields.take("version"),
             domain: fields.take("domain"),
             slot_by: fields.take("slot_by"),
+            enforcement: fields.take("enforcement"),
             exempt: fields.take("exempt"),
             limits,
             tiers: fields.take("tiers"),
@@ -194,6 +198,7 @@ impl LimitFile {
             if_missing: fields.take("if_missing"),
             on_store_failure: fields.take("on_store_failure"),
             headroom: fields.take("headroom"),
+            enforcement: fields.take("enforcement"),
             allow: fields.take("allow"),
         })
     }

@@ -12,6 +12,7 @@ use index::Index;
 mod apply;
 pub mod choose;
 mod duration;
+mod enforcement;
 mod exceptions;
 mod failure;
 mod file;
@@ -29,6 +30,7 @@ pub mod tree;
 mod words;
 
 pub use apply::{AmountOf, Applied, AskError, Matched};
+pub use enforcement::Enforcement;
 pub use exceptions::{MAX_EXEMPTIONS, MAX_OVERRIDES, MAX_TIERS};
 pub use file::{AMOUNT_FIELDS, LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
 pub use matcher::Matcher;
@@ -62,6 +64,8 @@ pub struct Policy {
 #[derive(Clone, Debug)]
 struct Rules {
     domain: String,
+    fingerprint: String,
+    enforcement: Enforcement,
     slot_by: Vec<String>,
     exempt: Vec<Exemption>,
     limits: Vec<Limit>,
@@ -103,6 +107,8 @@ pub struct Limit {
     pub matcher: Matcher,
     /// What to do when the request lacks an attribute of the key.
     pub if_missing: IfMissing,
+    /// Whether it decides, by its own field: that of the domain may take it back.
+    pub enforcement: Enforcement,
     /// What to do when the store cannot decide.
     pub on_store_failure: OnStoreFailure,
     /// The codes of lints that are not to be told of it.
@@ -192,6 +198,33 @@ impl Policy {
     /// The domain's name.
     pub fn domain(&self) -> &str {
         &self.rules.domain
+    }
+
+    /// The beginning of the SHA-256 of the file, in hexadecimal: which policy this is, for logs and people.
+    pub fn fingerprint(&self) -> &str {
+        &self.rules.fingerprint
+    }
+
+    /// Whether the domain's limits decide at all.
+    pub fn enforcement(&self) -> Enforcement {
+        self.rules.enforcement
+    }
+
+    /// Whether a limit decides: what its own field and the domain's allow, both.
+    pub fn enforcement_of(&self, limit: &Limit) -> Enforcement {
+        limit.enforcement.min(self.rules.enforcement)
+    }
+
+    /// The same policy with another enforcement of one limit, or of the domain; `None` if there is no such limit.
+    #[must_use]
+    pub fn with_enforcement(mut self, limit: Option<&str>, enforcement: Enforcement) -> Option<Self> {
+        match limit {
+            None => self.rules.enforcement = enforcement,
+            Some(name) => {
+                self.rules.limits.iter_mut().find(|limit| limit.name == name)?.enforcement = enforcement;
+            }
+        }
+        Some(self)
     }
 
     /// The attributes that decide what shares a slot on a Redis Cluster.

@@ -2,8 +2,10 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use sha2::{Digest, Sha256};
+
 use super::{
-    Grant, IfMissing, Limit, MAX_APPLIED, Policy, REQUESTS, Rules, duration,
+    Enforcement, Grant, IfMissing, Limit, MAX_APPLIED, Policy, REQUESTS, Rules, duration,
     exceptions::{self, Known},
     failure,
     file::{Field, LimitFile, PolicyFile, describe, list, printable, shown},
@@ -49,13 +51,21 @@ fn read(text: &str, problems: &mut Problems) -> Option<Policy> {
     problems.note(check_version(file.version.as_ref()));
     let domain = problems.note(domain(file.domain.as_ref()));
     let slot_by = problems.note(file.slot_by.map_or_else(|| Ok(Vec::new()), names));
+    let enforcement = problems.note(choice(file.enforcement.as_ref(), &ENFORCEMENT));
     let exempt = exceptions::exemptions(file.exempt, problems);
     let files = file.limits?;
     let limits = resolve_limits(&files, problems);
     let known = Known::new(&files, &limits);
     let tiers = exceptions::tiers(file.tiers, &known, problems);
     let overrides = exceptions::overrides(file.overrides, &known, problems);
-    Some(Policy::new(Rules { domain: domain?, slot_by: slot_by?, exempt, limits, tiers, overrides }))
+    let (domain, slot_by, enforcement) = (domain?, slot_by?, enforcement?);
+    let fingerprint = fingerprint(text);
+    Some(Policy::new(Rules { domain, fingerprint, enforcement, slot_by, exempt, limits, tiers, overrides }))
+}
+
+/// The beginning of the text's SHA-256, as 16 hexadecimal digits.
+fn fingerprint(text: &str) -> String {
+    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn check_version(field: Option<&Field>) -> Result<(), Problem> {
@@ -167,14 +177,15 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let matcher = problems.note(matcher(file.matches.as_ref()));
     let unit = problems.note(file.unit.as_ref().map_or_else(|| Ok(REQUESTS.to_owned()), word));
     let if_missing = problems.note(choice(file.if_missing.as_ref(), &IF_MISSING));
+    let enforcement = problems.note(choice(file.enforcement.as_ref(), &ENFORCEMENT));
     let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
     let on_store_failure = problems.note(failure::on_store_failure(file));
     let (rule, grant) = resolve_grant(file, problems)?;
     let name = name?;
     let id = LimitId::of(stable_id?.as_deref().unwrap_or(&name), &rule);
-    let (key, matcher, allowed, unit) = (key?, matcher?, allowed?, unit?);
-    let (if_missing, on_store_failure) = (if_missing?, on_store_failure?);
-    Some(Limit { name, id, unit, key, matcher, if_missing, on_store_failure, allowed, grant })
+    let (key, matcher, if_missing) = (key?, matcher?, if_missing?);
+    let (unit, enforcement, on_store_failure, allowed) = (unit?, enforcement?, on_store_failure?, allowed?);
+    Some(Limit { name, id, unit, key, matcher, if_missing, enforcement, on_store_failure, allowed, grant })
 }
 
 /// What a limit grants, with the rule that its id is made of.
@@ -311,6 +322,8 @@ pub(super) struct Choices<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 const IF_MISSING: Choices<IfMissing> =
     Choices(&[("shared", IfMissing::Shared), ("refuse", IfMissing::Refuse), ("skip", IfMissing::Skip)]);
+const ENFORCEMENT: Choices<Enforcement> =
+    Choices(&[("on", Enforcement::On), ("shadow", Enforcement::Shadow), ("off", Enforcement::Off)]);
 const ALIGN: Choices<Align> =
     Choices(&[("epoch", Align::Epoch), ("hashed", Align::Hashed), ("first_request", Align::FirstRequest)]);
 
