@@ -295,7 +295,7 @@ impl Fields {
         Some(Self { place, fields })
     }
 
-    fn take(&mut self, name: &str) -> Option<Field> {
+    pub(super) fn take(&mut self, name: &str) -> Option<Field> {
         self.fields.remove(name)
     }
 

@@ -10,6 +10,7 @@ use crate::{
 use index::Index;
 
 mod apply;
+mod assignments;
 pub mod choose;
 mod duration;
 mod enforcement;
@@ -30,6 +31,7 @@ pub mod tree;
 mod words;
 
 pub use apply::{AmountOf, Applied, AskError, Matched};
+pub use assignments::{ASSIGNEES, Assignments, MAX_ASSIGNMENTS};
 pub use enforcement::Enforcement;
 pub use exceptions::{MAX_EXEMPTIONS, MAX_OVERRIDES, MAX_TIERS};
 pub use file::{AMOUNT_FIELDS, LIMIT_FIELDS, MAX_LIMITS, POLICY_FIELDS};
