@@ -1,10 +1,13 @@
 //! The domains that a server decides for.
 
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 use sluicegate::{
     Clock, Limiter, Store, SureStore, Verb, Verdict,
-    core::{Attributes, Costs, Policy, RequestId, policy::AskError},
+    core::{
+        Attributes, Costs, Policy, RequestId,
+        policy::{AskError, Assignments},
+    },
 };
 
 /// The domain of requests that name none.
@@ -14,6 +17,7 @@ pub const DEFAULT_DOMAIN: &str = "default";
 #[derive(Debug)]
 pub struct Domains<S, C> {
     limiters: HashMap<String, Limiter<S, C>>,
+    assignments: Option<Assignments>,
 }
 
 /// Two policies of one domain: which of them holds would be a guess.
@@ -50,11 +54,22 @@ impl<S: Store + Clone, C: Clock + Clone> Domains<S, C> {
                 return Err(DuplicateDomain(domain));
             }
         }
-        Ok(Self { limiters })
+        Ok(Self { limiters, assignments: None })
     }
 }
 
 impl<S: Store, C: Clock> Domains<S, C> {
+    /// The same domains, in one of which users and organisations have tiers.
+    #[must_use]
+    pub fn with_assignments(self, assignments: Assignments) -> Self {
+        Self { assignments: Some(assignments), ..self }
+    }
+
+    /// The limiters of all domains, in no order.
+    pub fn limiters(&self) -> impl Iterator<Item = &Limiter<S, C>> {
+        self.limiters.values()
+    }
+
     /// The limiter of a domain.
     pub fn limiter(&self, domain: &str) -> Option<&Limiter<S, C>> {
         self.limiters.get(domain)
@@ -68,7 +83,8 @@ impl<S: Store, C: Clock> Domains<S, C> {
 }
 
 impl<S: SureStore, C: Clock> Domains<S, C> {
-    /// Decides a request of a domain.
+    /// Decides a request of a domain. A tier that is assigned to its user or organisation stands in the place of the
+    /// attribute `tier`, which callers are trusted to set otherwise.
     ///
     /// # Errors
     /// [`RequestError`] if the request makes no sense for the domain's policy.
@@ -80,7 +96,8 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, RequestError> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
-        Ok(limiter.decide_surely(verb, attributes, costs).await?)
+        let attributes = self.assigned(limiter, attributes);
+        Ok(limiter.decide_surely(verb, &attributes, costs).await?)
     }
 
     /// Takes for a request of a domain, counted once for an id.
@@ -95,7 +112,17 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, RequestError> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
-        let taken = limiter.take_once_surely(id, attributes, costs).await?;
+        let attributes = self.assigned(limiter, attributes);
+        let taken = limiter.take_once_surely(id, &attributes, costs).await?;
         taken.ok_or_else(|| RequestError::OtherRequest(id.clone()))
+    }
+
+    /// The attributes that a request is decided with.
+    fn assigned<'a>(&self, limiter: &Limiter<S, C>, attributes: &'a Attributes) -> Cow<'a, Attributes> {
+        let domain = limiter.policy().domain();
+        match self.assignments.as_ref().filter(|all| all.domain() == domain) {
+            Some(assignments) => assignments.over(attributes, limiter.clock().now()),
+            None => Cow::Borrowed(attributes),
+        }
     }
 }

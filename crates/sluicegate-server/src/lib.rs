@@ -9,4 +9,5 @@ pub mod http;
 pub mod import;
 mod listen;
 pub mod resp;
+pub mod running;
 pub mod store;

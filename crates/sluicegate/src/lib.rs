@@ -6,6 +6,7 @@ pub mod clock;
 pub mod embedded;
 pub mod guard;
 mod limiter;
+mod shadow;
 mod store;
 pub mod testing;
 

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use sluicegate_core::{
     Algorithm, Ask, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, RequestId, Retry,
-    policy::{Applied, AskError, Matched},
+    policy::{Applied, AskError, Enforcement, Grant, Matched},
 };
 
 use crate::{
     acquire::Queues,
     clock::Clock,
+    shadow,
     store::{Once, Store, StoreError, SureStore},
 };
 
@@ -50,6 +51,8 @@ pub struct LimitVerdict<'p> {
     pub unit: &'p str,
     /// What the request costs in that unit.
     pub cost: u64,
+    /// Whether its answer counts in the verdict.
+    pub enforcement: Enforcement,
     /// The numbers.
     pub decision: AskDecision,
 }
@@ -62,12 +65,17 @@ impl Verdict<'_> {
 
     /// Who decided: the fallback if it did for any of the limits.
     pub fn decided_by(&self) -> DecidedBy {
-        self.limits.iter().map(|limit| limit.decision.decided_by).max().unwrap_or_default()
+        self.enforced().map(|limit| limit.decision.decided_by).max().unwrap_or_default()
+    }
+
+    /// The limits whose answers count.
+    pub fn enforced(&self) -> impl Iterator<Item = &LimitVerdict<'_>> {
+        self.limits.iter().filter(|limit| limit.enforcement == Enforcement::On)
     }
 
     /// How long an admitted request must wait before it proceeds.
     pub fn delay(&self) -> Duration {
-        self.limits.iter().map(|limit| limit.decision.delay).max().unwrap_or_default()
+        self.enforced().map(|limit| limit.decision.delay).max().unwrap_or_default()
     }
 
     /// The limit that binds.
@@ -189,12 +197,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
         let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched), self.clock.now());
+        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
         let once = match asks.as_slice() {
             [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
             asks => self.store.take_once(id, asks, now).await?,
         };
-        Verdict::of_once(&matched, once).ok_or_else(|| LimiterError::OtherRequest(id.clone()))
+        let verdict = self.tell_once(&matched, now, once).await;
+        verdict.ok_or_else(|| LimiterError::OtherRequest(id.clone()))
     }
 
     /// Answers as [`Limiter::take`] would, and counts nothing.
@@ -216,34 +225,40 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
         let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched), self.clock.now());
+        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
         let decision = match (asks.as_slice(), verb) {
             ([], _) => Decision::of(Vec::new()),
             (asks, Verb::Take) => self.store.take(asks, now).await?,
             (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
-        Ok(Verdict::of(&matched, now, decision))
+        Ok(self.tell(verb, &matched, now, decision).await)
     }
 }
 
-impl<S: SureStore, C: Clock> Limiter<S, C> {
-    /// [`Limiter::decide`] over a store that always decides.
-    ///
-    /// # Errors
-    /// [`AskError`] if the request does not fit the policy.
-    pub async fn decide_surely(
+impl<S: Store, C: Clock> Limiter<S, C> {
+    /// The verdict of a request that was decided, once the limits in shadow have seen it too.
+    async fn tell<'p>(
         &self,
         verb: Verb,
-        attributes: &Attributes,
-        costs: &Costs,
-    ) -> Result<Verdict<'_>, AskError> {
-        let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched), self.clock.now());
-        let decision = match asks.as_slice() {
-            [] => Decision::of(Vec::new()),
-            asks => self.store.decide(verb, asks, now).await,
-        };
-        Ok(Verdict::of(&matched, now, decision))
+        matched: &Matched<'p>,
+        now: Micros,
+        decision: Decision,
+    ) -> Verdict<'p> {
+        let asks = asks(matched, Enforcement::Shadow);
+        let verb = if decision.allowed { verb } else { Verb::Peek };
+        let watched = shadow::watch(&self.store, verb, &asks, now).await;
+        Verdict::of(matched, now, decision, watched)
+    }
+
+    /// The same of a request with an id: when it is made again, the limits in shadow have counted it before.
+    async fn tell_once<'p>(&self, matched: &Matched<'p>, now: Micros, once: Once) -> Option<Verdict<'p>> {
+        match once {
+            Once::Decided { decision, at } => {
+                let verb = if at == now { Verb::Take } else { Verb::Peek };
+                Some(self.tell(verb, matched, at, decision).await)
+            }
+            Once::OtherRequest => None,
+        }
     }
 }
 
@@ -259,46 +274,90 @@ impl<S: SureStore, C: Clock> Limiter<S, C> {
         costs: &Costs,
     ) -> Result<Option<Verdict<'_>>, AskError> {
         let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched), self.clock.now());
+        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
         let once = match asks.as_slice() {
             [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
             asks => self.store.decide_once(id, asks, now).await,
         };
-        Ok(Verdict::of_once(&matched, once))
+        Ok(self.tell_once(&matched, now, once).await)
+    }
+
+    /// [`Limiter::decide`] over a store that always decides.
+    ///
+    /// # Errors
+    /// [`AskError`] if the request does not fit the policy.
+    pub async fn decide_surely(
+        &self,
+        verb: Verb,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<Verdict<'_>, AskError> {
+        let matched = self.policy.apply(attributes, costs)?;
+        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
+        let decision = match asks.as_slice() {
+            [] => Decision::of(Vec::new()),
+            asks => self.store.decide(verb, asks, now).await,
+        };
+        Ok(self.tell(verb, &matched, now, decision).await)
     }
 }
 
-/// What a store is asked; unlimited limits ask nothing.
-fn asks<'p>(matched: &Matched<'p>) -> Vec<Ask<'p>> {
-    matched.limits.iter().filter_map(|applied| applied.ask.clone()).collect()
+/// What a store is asked for the limits of this enforcement; unlimited ones ask nothing.
+fn asks<'p>(matched: &Matched<'p>, enforcement: Enforcement) -> Vec<Ask<'p>> {
+    let limits = matched.limits.iter().filter(|applied| applied.enforcement == enforcement);
+    limits.filter_map(|applied| applied.ask.clone()).collect()
 }
 
 impl<'p> Verdict<'p> {
-    fn of_once(matched: &Matched<'p>, once: Once) -> Option<Self> {
-        match once {
-            Once::Decided { decision, at } => Some(Self::of(matched, at, decision)),
-            Once::OtherRequest => None,
+    /// The verdict of a request whose asks were decided, and whose asks in shadow were watched.
+    fn of(
+        matched: &Matched<'p>,
+        decided_at: Micros,
+        decision: Decision,
+        watched: Vec<Option<AskDecision>>,
+    ) -> Self {
+        let (mut decided, mut watched) = (decision.asks.into_iter(), watched.into_iter());
+        let mut answer = |applied: &Applied<'p>| match (&applied.ask, applied.enforcement) {
+            (Some(_), Enforcement::On) => decided.next(),
+            (Some(_), _) => watched.next().flatten(),
+            (None, _) => None,
+        };
+        let limits: Vec<LimitVerdict<'p>> =
+            matched.limits.iter().map(|applied| LimitVerdict::of(applied, answer(applied))).collect();
+        let enforced: Vec<usize> = (0..limits.len())
+            .filter(|at| limits.get(*at).is_some_and(|limit| limit.enforcement == Enforcement::On))
+            .collect();
+        let all = Decision::of(enforced.iter().filter_map(|at| Some(limits.get(*at)?.decision)).collect());
+        let binding = all.binding().and_then(|at| enforced.get(at).copied());
+        Self { allowed: all.allowed, binding, exempt: matched.exempt, limits, decided_at }
+    }
+}
+
+impl<'p> LimitVerdict<'p> {
+    fn of(applied: &Applied<'p>, answer: Option<AskDecision>) -> Self {
+        let (algorithm, window) = applied.grant.shape();
+        LimitVerdict {
+            name: &applied.limit.name,
+            algorithm,
+            window,
+            unit: &applied.limit.unit,
+            cost: applied.cost,
+            enforcement: applied.enforcement,
+            decision: answer.unwrap_or_else(|| unasked(applied.grant)),
         }
     }
+}
 
-    /// The verdict of a request whose asks were decided.
-    fn of(matched: &Matched<'p>, decided_at: Micros, decision: Decision) -> Self {
-        let mut answers = decision.asks.into_iter();
-        let mut limit_verdict = |applied: &Applied<'p>| {
-            let (algorithm, window) = applied.limit.grant.shape();
-            let answer = applied.ask.as_ref().and_then(|_ask| answers.next());
-            LimitVerdict {
-                name: &applied.limit.name,
-                algorithm,
-                window,
-                unit: &applied.limit.unit,
-                cost: applied.cost,
-                decision: answer.unwrap_or(AskDecision::UNLIMITED),
-            }
-        };
-        let limits: Vec<LimitVerdict<'p>> = matched.limits.iter().map(&mut limit_verdict).collect();
-        let all = Decision::of(limits.iter().map(|limit| limit.decision).collect());
-        Self { allowed: all.allowed, binding: all.binding(), exempt: matched.exempt, limits, decided_at }
+/// The answer of a limit that was not asked, or could not say: it stands in nobody's way, and nothing is known of what was
+/// used.
+fn unasked(grant: &Grant) -> AskDecision {
+    match grant {
+        Grant::Unlimited { .. } => AskDecision::UNLIMITED,
+        Grant::Bounded(rule) => AskDecision {
+            limit: Some(rule.amount()),
+            capacity: Some(rule.max_cost()),
+            ..AskDecision::UNLIMITED
+        },
     }
 }
 
@@ -326,7 +385,8 @@ mod tests {
             let after = Duration::from_micros(after_us);
             let (name, unit) = ("", "");
             let (algorithm, window) = (rule.algorithm(), rule.window());
-            let told = LimitVerdict { name, algorithm, window, unit, cost: 0, decision: at(after)? };
+            let (enforcement, decision) = (Enforcement::On, at(after)?);
+            let told = LimitVerdict { name, algorithm, window, unit, cost: 0, enforcement, decision };
             let more_after = told.more_after().ok_or("never")?;
             if told.decision.remaining == told.decision.capacity {
                 assert_eq!(more_after, Duration::ZERO);

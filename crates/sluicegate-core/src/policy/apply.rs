@@ -178,6 +178,11 @@ impl Policy {
         if let Some(ask) = same_key.find_map(|other| other.ask.as_ref()) {
             return ask.subject.clone();
         }
+        self.subject_of(limit, attributes)
+    }
+
+    /// What a limit counts a request by.
+    pub fn subject_of(&self, limit: &Limit, attributes: &Attributes) -> Subject {
         let (slot_by, key) = (pairs(self.slot_by(), attributes), pairs(&limit.key, attributes));
         Subject::new(self.domain(), &slot_by, &key)
     }

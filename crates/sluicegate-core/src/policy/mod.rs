@@ -217,16 +217,18 @@ impl Policy {
         limit.enforcement.min(self.rules.enforcement)
     }
 
-    /// The same policy with another enforcement of one limit, or of the domain; `None` if there is no such limit.
+    /// The same policy with another enforcement of one limit, or of the domain. A limit that is not there changes nothing.
     #[must_use]
-    pub fn with_enforcement(mut self, limit: Option<&str>, enforcement: Enforcement) -> Option<Self> {
+    pub fn with_enforcement(mut self, limit: Option<&str>, enforcement: Enforcement) -> Self {
         match limit {
             None => self.rules.enforcement = enforcement,
             Some(name) => {
-                self.rules.limits.iter_mut().find(|limit| limit.name == name)?.enforcement = enforcement;
+                if let Some(limit) = self.rules.limits.iter_mut().find(|limit| limit.name == name) {
+                    limit.enforcement = enforcement;
+                }
             }
         }
-        Some(self)
+        self
     }
 
     /// The attributes that decide what shares a slot on a Redis Cluster.

@@ -65,7 +65,8 @@ fn read(text: &str, problems: &mut Problems) -> Option<Policy> {
 
 /// The beginning of the text's SHA-256, as 16 hexadecimal digits.
 fn fingerprint(text: &str) -> String {
-    Sha256::digest(text).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    let append = |number: u64, byte: &u8| (number << 8) | u64::from(*byte);
+    format!("{:016x}", Sha256::digest(text).iter().take(8).fold(0, append))
 }
 
 fn check_version(field: Option<&Field>) -> Result<(), Problem> {

@@ -8,7 +8,7 @@ use std::{
 use clap::ValueEnum;
 use sluicegate::{
     LimitVerdict, LimiterError, Verb, Verdict,
-    core::{Attributes, Costs, RequestId, Retry},
+    core::{Attributes, Costs, RequestId, Retry, policy::Enforcement},
 };
 
 use super::{
@@ -162,7 +162,13 @@ fn text(verdict: &Verdict<'_>) -> String {
 
 fn line(limit: &LimitVerdict<'_>) -> String {
     let LimitVerdict { name, algorithm, unit, decision, .. } = limit;
-    let word = if decision.allowed { "allows" } else { "denies" };
+    let word = match (limit.enforcement, decision.allowed) {
+        (Enforcement::On, true) => "allows",
+        (Enforcement::On, false) => "denies",
+        (Enforcement::Shadow, true) => "would allow (in shadow)",
+        (Enforcement::Shadow, false) => "would deny (in shadow)",
+        (Enforcement::Off, _) => return format!("  {name}: off\n"),
+    };
     match (decision.limit, decision.remaining) {
         (Some(amount), Some(left)) => {
             let window = limit.window;

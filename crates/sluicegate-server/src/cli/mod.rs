@@ -9,6 +9,7 @@ use std::{
 use clap::{Parser, Subcommand};
 
 mod decide;
+mod enforcement;
 mod generate;
 mod guard;
 mod logging;
@@ -17,6 +18,7 @@ mod race;
 mod serve;
 mod sources;
 mod verify;
+mod watch;
 
 /// Rate limits as one atomic decision.
 #[derive(Debug, Parser)]
@@ -36,6 +38,8 @@ enum Verb {
     Take(decide::TakeArgs),
     /// Answers as `take` would, and counts nothing.
     Peek(decide::Args),
+    /// Turns a limit or a domain of a running server on, into shadow, or off.
+    Enforcement(enforcement::Args),
     /// Works on policy files.
     #[command(subcommand)]
     Policy(policy::Verb),
@@ -57,6 +61,7 @@ impl Cli {
             Verb::Serve(args) => serve::run(args),
             Verb::Take(args) => decide::take(args),
             Verb::Peek(args) => decide::peek(args),
+            Verb::Enforcement(args) => enforcement::run(&args),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Verify(args) => verify::run(&args),

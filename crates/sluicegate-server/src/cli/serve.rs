@@ -3,7 +3,9 @@
 use std::{
     io::{ErrorKind, Write, stdout},
     net::SocketAddr,
+    path::PathBuf,
     process::ExitCode,
+    str::FromStr,
     sync::Arc,
     time::Duration,
 };
@@ -13,18 +15,22 @@ use hyper::header::HeaderName;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::mpsc,
 };
 
 use super::{
     Failure,
+    enforcement::TokenArgs,
     guard::{GuardArgs, Served},
-    sources::{Opened, Sources, Unread, domains},
+    sources::{self, Sources, Unread},
+    watch::{Files, Watch},
 };
 use crate::{
     causes::with_causes,
     client::{ClientRule, Proxies},
-    http::{self, Declared, Door, DoorConfig, Families, ForwardAuth, HeaderStyle, Reset},
+    http::{self, Admin, Declared, Door, DoorConfig, Families, ForwardAuth, HeaderStyle, Reset},
     resp,
+    running::{Control, Misfit, Status},
 };
 
 /// Flags of `serve`.
@@ -54,6 +60,17 @@ pub(super) struct Args {
     resp_password: Option<Unread>,
     #[command(flatten)]
     forward_auth: ForwardAuthArgs,
+    /// Where the admin door listens, which needs `--admin-token-file` or `--admin-token`; without this flag there is none.
+    /// `--admin` alone is `127.0.0.1:8081`.
+    #[arg(
+        long, env = "SLUICEGATE_ADMIN", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8081"
+    )]
+    admin: Option<SocketAddr>,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// Where it stands who has which tier: `file:PATH`. It is read again when it changes, as policies are.
+    #[arg(long, env = "SLUICEGATE_CONFIG_SOURCE", value_name = "SOURCE")]
+    config_source: Option<ConfigSource>,
     /// The most connections that each door holds at once; further ones wait in the listen queue.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
     max_connections: u32,
@@ -101,42 +118,114 @@ impl ForwardAuthArgs {
     }
 }
 
+/// Operators are few.
+const MAX_ADMINS: u32 = 16;
+
+/// Where assignments come from.
+#[derive(Clone, Debug)]
+struct ConfigSource(PathBuf);
+
+/// Words that name no source.
+#[derive(Debug, thiserror::Error)]
+#[error("this is no source; known is `file:PATH`")]
+struct UnknownSource;
+
+impl FromStr for ConfigSource {
+    type Err = UnknownSource;
+
+    fn from_str(text: &str) -> Result<Self, UnknownSource> {
+        let path = text.strip_prefix("file:").filter(|path| !path.is_empty());
+        path.map(|path| Self(PathBuf::from(path))).ok_or(UnknownSource)
+    }
+}
+
 /// Serves until SIGTERM or SIGINT; requests in flight are answered before the process ends.
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     super::runtime()?.block_on(serve(args))
 }
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
-    let style = HeaderStyle { families: args.headers, reset: args.reset };
-    let Opened { policies, url, store, clock } = args.sources.open().await?;
+    let files = Files {
+        policies: args.sources.policies.clone(),
+        assignments: args.config_source.as_ref().map(|source| source.0.clone()),
+    };
+    if files.policies.is_empty() {
+        tracing::info!("no `--policy` is given: a sample policy holds");
+    }
+    let texts = files.read().map_err(Failure::usage)?;
+    let written = files.parse(&texts).map_err(Failure::usage)?;
+    let url = args.sources.store.url()?;
+    let (store, clock) = sources::open(&url).await?;
     store.inspect(&clock).await;
     let Served { store, _fleet } = args.guard.guard(&url, store, &clock).await?;
-    let domains = Arc::new(domains(policies, &store, &clock)?);
+    let control =
+        Arc::new(Control::new(written, store.clone(), clock.clone()).map_err(|error| misfit(&error))?);
+    tell(&control.status());
+
     let http = bind("--http", args.http).await?;
-    let resp = match args.resp {
-        Some(address) => Some(bind("--resp", address).await?),
-        None => None,
-    };
+    let resp = bind_maybe("--resp", args.resp).await?;
+    let admin = bind_maybe("--admin", args.admin).await?;
+    let admin = admin.map(|listener| Ok::<_, Failure>((listener, args.token.read()?))).transpose()?;
     let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?.shared();
+    let (reload, reloads) = mpsc::channel(1);
+    let watch = Watch::new(files, texts, control.clone(), reloads);
+    tokio::spawn(watch.map_err(|error| Failure::undecided(with_causes(&error)))?.run());
     announce("http", &http);
     if let Some(listener) = &resp {
         announce("redis", listener);
     }
+    if let Some((listener, _)) = &admin {
+        announce("admin", listener);
+    }
 
     let (max_connections, drain) = (args.max_connections, Duration::from_millis(args.drain_ms.into()));
-    let write_timeout = http::Config::WRITE_TIMEOUT;
+    let config = http::Config { max_connections, drain, write_timeout: http::Config::WRITE_TIMEOUT };
+    let headers = HeaderStyle { families: args.headers, reset: args.reset };
     let forward_auth = args.forward_auth.read();
-    let config = DoorConfig { headers: style, forward_auth, ..DoorConfig::default() };
-    let door = Door::new(domains.clone(), config);
-    let config = http::Config { max_connections, drain, write_timeout };
+    let door = DoorConfig { headers, forward_auth, ..DoorConfig::default() };
+    let door = Door::new(control.running().clone(), door);
     let http = http::serve(http, Arc::new(door), config, stop.clone());
+    let running = control.running().clone();
     let resp = resp.map(|listener| {
-        let door = resp::Door::new(domains, store, clock, args.resp_password.map(|password| password.0));
-        let config = resp::Config { max_connections, drain, write_timeout };
-        resp::serve(listener, Arc::new(door), config, stop)
+        let door = resp::Door::new(running, store, clock, args.resp_password.map(|password| password.0));
+        let config = resp::Config { max_connections, drain, write_timeout: config.write_timeout };
+        resp::serve(listener, Arc::new(door), config, stop.clone())
     });
-    tokio::join!(http, OptionFuture::from(resp));
+    let admin = admin.map(|(listener, token)| {
+        let config = http::Config { max_connections: MAX_ADMINS, ..config };
+        http::serve(listener, Arc::new(Admin::new(control, token, reload)), config, stop)
+    });
+    tokio::join!(http, OptionFuture::from(resp), OptionFuture::from(admin));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says in the log which policies are in force.
+fn tell(status: &Status) {
+    for domain in &status.domains {
+        let (name, policy, limits) = (&domain.domain, &domain.policy, domain.limits.len());
+        tracing::info!(
+            domain = name,
+            policy,
+            limits,
+            assignments = domain.assignments,
+            "a policy is in force"
+        );
+    }
+}
+
+fn misfit(error: &Misfit) -> Failure {
+    let problem = Failure::usage(error);
+    match error {
+        Misfit::Domain(_) => problem.hint("give each policy file a `domain` of its own"),
+        _ => problem,
+    }
+}
+
+async fn bind_maybe(flag: &str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
+    match address {
+        Some(address) => bind(flag, address).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 async fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -24,22 +24,21 @@ use crate::{
 };
 
 /// The policy of a server that was given none.
-const SAMPLE: &str = include_str!("sample.yaml");
+pub(super) const SAMPLE: &str = include_str!("sample.yaml");
 
 /// Flags of every verb that decides.
 #[derive(Debug, clap::Args)]
 pub(super) struct Sources {
     /// A policy file; give it again for each further domain. Without any, a sample policy holds.
     #[arg(long = "policy", env = "SLUICEGATE_POLICY", value_delimiter = ',', value_name = "FILE")]
-    policies: Vec<PathBuf>,
+    pub(super) policies: Vec<PathBuf>,
     #[command(flatten)]
-    store: StoreArgs,
+    pub(super) store: StoreArgs,
 }
 
 /// What decisions are made with.
 pub(super) struct Opened {
     pub(super) policies: Vec<Policy>,
-    pub(super) url: StoreUrl,
     pub(super) store: AnyStore,
     pub(super) clock: AnyClock,
 }
@@ -137,9 +136,9 @@ fn certificate(path: &Path) -> Result<Vec<u8>, Failure> {
 impl Sources {
     /// Reads the policies and opens the store.
     pub(super) async fn open(&self) -> Result<Opened, Failure> {
-        let (policies, url) = (self.policies()?, self.store.url()?);
-        let (store, clock) = open(&url).await?;
-        Ok(Opened { policies, url, store, clock })
+        let policies = self.policies()?;
+        let (store, clock) = open(&self.store.url()?).await?;
+        Ok(Opened { policies, store, clock })
     }
 
     /// The policies of the files, or the sample.

@@ -8,7 +8,7 @@ use hyper::{
 };
 
 /// What the door sends.
-pub(super) type Answer = Response<Full<Bytes>>;
+pub type Answer = Response<Full<Bytes>>;
 
 /// The media type of everything but problems.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde::{Serialize, Serializer};
 use sluicegate::{
     LimitVerdict, Verdict,
-    core::{DecidedBy, Retry},
+    core::{DecidedBy, Retry, policy::Enforcement},
 };
 
 /// The problem type of a refusal, of draft-ietf-httpapi-ratelimit-headers-10, section 5.
@@ -91,6 +91,8 @@ struct LimitBody<'a> {
     algorithm: &'static str,
     unit: &'a str,
     cost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enforcement: Option<&'static str>,
     allowed: bool,
     decided_by: &'static str,
     limit: Amount,
@@ -110,6 +112,7 @@ impl<'a> LimitBody<'a> {
             algorithm: limit.algorithm.name(),
             unit: limit.unit,
             cost: limit.cost,
+            enforcement: (limit.enforcement != Enforcement::On).then_some(limit.enforcement.name()),
             allowed: decision.allowed,
             decided_by: decider(decision.decided_by),
             limit: Amount(decision.limit),
@@ -135,7 +138,7 @@ struct Violated<'a>(&'a Verdict<'a>);
 
 impl Serialize for Violated<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let refusing = self.0.limits.iter().filter(|limit| !limit.decision.allowed);
+        let refusing = self.0.enforced().filter(|limit| !limit.decision.allowed);
         serializer.collect_seq(refusing.map(|limit| limit.name))
     }
 }

@@ -23,8 +23,12 @@ use super::{
     headers::{self, HeaderStyle},
     problem::{Problem, shortened},
     request::{Ask, Batch},
+    server::Service,
 };
-use crate::domains::{DEFAULT_DOMAIN, Domains, RequestError};
+use crate::{
+    domains::{DEFAULT_DOMAIN, Domains, RequestError},
+    running::Running,
+};
 
 /// The most bytes of one request's body.
 const MAX_BODY_LEN: usize = 64 * 1024;
@@ -97,24 +101,33 @@ impl Target {
 /// Answers requests over HTTP.
 #[derive(Debug)]
 pub struct Door<S, C> {
-    domains: Arc<Domains<S, C>>,
+    running: Arc<Running<S, C>>,
     config: DoorConfig,
     stopping: AtomicBool,
 }
 
-impl<S: SureStore, C: Clock> Door<S, C> {
-    /// A door that is ready.
-    pub fn new(domains: impl Into<Arc<Domains<S, C>>>, config: DoorConfig) -> Self {
-        Self { domains: domains.into(), config, stopping: AtomicBool::new(false) }
+impl<S: SureStore + 'static, C: Clock + 'static> Service for Door<S, C> {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        peer: Option<IpAddr>,
+    ) -> impl Future<Output = Answer> + Send {
+        self.serve(request, peer)
     }
 
-    /// From here on `/readyz` answers 503; everything else goes on.
-    pub fn turn_unready(&self) {
+    fn turn_unready(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<S: SureStore, C: Clock> Door<S, C> {
+    /// A door that is ready.
+    pub fn new(running: impl Into<Arc<Running<S, C>>>, config: DoorConfig) -> Self {
+        Self { running: running.into(), config, stopping: AtomicBool::new(false) }
     }
 
     /// Answers one request, that came from `peer`.
-    pub async fn serve(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Answer {
+    async fn serve(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Answer {
         let (head, body) = request.into_parts();
         match Target::of(&head) {
             Ok(Target::Decide(verb)) => {
@@ -156,14 +169,15 @@ impl<S: SureStore, C: Clock> Door<S, C> {
     }
 
     async fn take(&self, json: &[u8]) -> Result<Answer, Problem> {
-        let verdict = self.decide(&Ask::read(json)?).await?;
+        let domains = self.running.now();
+        let verdict = decide(&domains, &Ask::read(json)?).await?;
         Ok(self.tell(&verdict, decision::status(&verdict)))
     }
 
     async fn forward(&self, head: &Parts, peer: Option<IpAddr>) -> Result<Answer, Problem> {
         let asked = self.config.forward_auth.read(head, peer)?;
-        let decided =
-            self.domains.decide(&asked.domain, Verb::Take, &asked.attributes, &Costs::default()).await;
+        let domains = self.running.now();
+        let decided = domains.decide(&asked.domain, Verb::Take, &asked.attributes, &Costs::default()).await;
         let verdict = decided.map_err(|error| problem(&error))?;
         let status = decision::status(&verdict);
         let denied = asked.deny_status.filter(|_| !verdict.allowed);
@@ -174,14 +188,16 @@ impl<S: SureStore, C: Clock> Door<S, C> {
 
     async fn peek(&self, json: &[u8]) -> Result<Answer, Problem> {
         let ask = Ask { dry_run: true, ..Ask::read(json)? };
-        let verdict = self.decide(&ask).await?;
+        let domains = self.running.now();
+        let verdict = decide(&domains, &ask).await?;
         Ok(self.tell(&verdict, StatusCode::OK))
     }
 
     /// All requests of a batch are on their way at once, so that a store over a network answers them in one go.
     async fn batch(&self, json: &[u8]) -> Result<Answer, Problem> {
         let batch = Batch::read(json)?;
-        let results = join_all(batch.items().map(|item| self.batch_item(item))).await;
+        let domains = self.running.now();
+        let results = join_all(batch.items().map(|item| batch_item(&domains, item))).await;
         let mut body = Vec::with_capacity(16 + results.iter().map(|result| result.len() + 1).sum::<usize>());
         body.extend_from_slice(br#"{"results":["#);
         for (index, result) in results.iter().enumerate() {
@@ -192,28 +208,6 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         }
         body.extend_from_slice(b"]}");
         Ok(answer(StatusCode::OK, JSON, body))
-    }
-
-    /// The body that `/v1/take` would answer to one request of a batch.
-    async fn batch_item(&self, item: &[u8]) -> Vec<u8> {
-        match self.batch_verdict(item).await {
-            Ok(verdict) => decision_body(&verdict, decision::status(&verdict)),
-            Err(problem) => problem.body(),
-        }
-    }
-
-    async fn batch_verdict(&self, item: &[u8]) -> Result<Verdict<'_>, Problem> {
-        self.decide(&Ask::read(item)?).await
-    }
-
-    async fn decide(&self, ask: &Ask<'_>) -> Result<Verdict<'_>, Problem> {
-        let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
-        let verb = if ask.dry_run { Verb::Peek } else { Verb::Take };
-        let decided = match &ask.id {
-            Some(id) if !ask.dry_run => self.domains.take_once(domain, id, &ask.attributes, &ask.costs).await,
-            _ => self.domains.decide(domain, verb, &ask.attributes, &ask.costs).await,
-        };
-        decided.map_err(|error| problem(&error))
     }
 
     fn tell(&self, verdict: &Verdict<'_>, status: StatusCode) -> Answer {
@@ -229,6 +223,34 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         }
         answer(StatusCode::OK, JSON, r#"{"status":"ready"}"#)
     }
+}
+
+/// The body that `/v1/take` would answer to one request of a batch.
+async fn batch_item<S: SureStore, C: Clock>(domains: &Domains<S, C>, item: &[u8]) -> Vec<u8> {
+    match batch_verdict(domains, item).await {
+        Ok(verdict) => decision_body(&verdict, decision::status(&verdict)),
+        Err(problem) => problem.body(),
+    }
+}
+
+async fn batch_verdict<'d, S: SureStore, C: Clock>(
+    domains: &'d Domains<S, C>,
+    item: &[u8],
+) -> Result<Verdict<'d>, Problem> {
+    decide(domains, &Ask::read(item)?).await
+}
+
+async fn decide<'d, S: SureStore, C: Clock>(
+    domains: &'d Domains<S, C>,
+    ask: &Ask<'_>,
+) -> Result<Verdict<'d>, Problem> {
+    let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
+    let verb = if ask.dry_run { Verb::Peek } else { Verb::Take };
+    let decided = match &ask.id {
+        Some(id) if !ask.dry_run => domains.take_once(domain, id, &ask.attributes, &ask.costs).await,
+        _ => domains.decide(domain, verb, &ask.attributes, &ask.costs).await,
+    };
+    decided.map_err(|error| problem(&error))
 }
 
 fn decision_body(verdict: &Verdict<'_>, status: StatusCode) -> Vec<u8> {

@@ -123,7 +123,7 @@ fn add_list(
     push: impl Fn(&mut Vec<u8>, &LimitVerdict<'_>, u64),
 ) {
     let mut list = Vec::with_capacity(64);
-    for limit in &verdict.limits {
+    for limit in verdict.enforced() {
         let Some(number) = number(limit) else { continue };
         if !list.is_empty() {
             list.extend_from_slice(b", ");

@@ -1,5 +1,6 @@
 //! The HTTP door: wire bytes to asks, decisions to wire bytes, and nothing else.
 
+mod admin;
 mod answer;
 mod body;
 mod decision;
@@ -11,12 +12,14 @@ mod problem;
 mod request;
 mod server;
 
+pub use admin::{Admin, Reload};
+pub use answer::Answer;
 pub(crate) use decision::{json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
 pub use forward_auth::{Declared, ForwardAuth, NoSource};
 pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
 pub(crate) use request::MAX_COST;
-pub use server::{Config, serve};
+pub use server::{Config, Service, serve};
 
 /// The description of this door (`OpenAPI` 3.1), which the tests hold against it.
 pub const OPENAPI: &str = include_str!("openapi.json");

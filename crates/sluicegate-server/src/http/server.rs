@@ -1,20 +1,19 @@
 //! The listener: connections in, answers out, and an end that loses nothing.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::IpAddr, pin::pin, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
-use sluicegate::{Clock, SureStore};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::OwnedSemaphorePermit,
     time::{sleep, timeout},
 };
 
-use super::{door::Door, linger::Lingering};
+use super::{answer::Answer, linger::Lingering};
 use crate::listen::Listening;
 
 /// How long a client may take to send the head of a request, an idle connection included.
@@ -40,16 +39,23 @@ impl Config {
     pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 }
 
+/// What answers the requests that come in.
+pub trait Service: Send + Sync + 'static {
+    /// Answers one request, that came from `peer`.
+    fn answer(&self, request: Request<Incoming>, peer: Option<IpAddr>)
+    -> impl Future<Output = Answer> + Send;
+
+    /// From here on `/readyz` answers 503, where there is one; everything else goes on.
+    fn turn_unready(&self);
+}
+
 /// Serves until `stop` ends, then turns unready, goes on for `config.drain`, finishes what is in flight and returns.
-pub async fn serve<S, C>(
+pub async fn serve<D: Service>(
     listener: TcpListener,
-    door: Arc<Door<S, C>>,
+    door: Arc<D>,
     config: Config,
     stop: impl Future<Output = ()>,
-) where
-    S: SureStore + 'static,
-    C: Clock + 'static,
-{
+) {
     let connections = Connections::new(&door, config);
     let listening = Listening::new(listener, config.max_connections);
     let mut until = pin!(async {
@@ -69,15 +75,15 @@ pub async fn serve<S, C>(
 }
 
 /// The open connections.
-struct Connections<S, C> {
-    door: Arc<Door<S, C>>,
+struct Connections<D> {
+    door: Arc<D>,
     protocol: http1::Builder,
     graceful: GracefulShutdown,
     write_timeout: Duration,
 }
 
-impl<S: SureStore + 'static, C: Clock + 'static> Connections<S, C> {
-    fn new(door: &Arc<Door<S, C>>, config: Config) -> Self {
+impl<D: Service> Connections<D> {
+    fn new(door: &Arc<D>, config: Config) -> Self {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
@@ -97,7 +103,7 @@ impl<S: SureStore + 'static, C: Clock + 'static> Connections<S, C> {
         let peer = stream.peer_addr().ok().map(|address| address.ip());
         let service = service_fn(move |request: Request<Incoming>| {
             let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.serve(request, peer).await) }
+            async move { Ok::<_, Infallible>(door.answer(request, peer).await) }
         });
         let stream = Lingering::new(stream, self.write_timeout);
         let connection = self.protocol.serve_connection(TokioIo::new(stream), service);

@@ -16,7 +16,7 @@ use super::{
     take::Take,
     throttle::{self, Throttle},
 };
-use crate::{domains::Domains, http::decision_value};
+use crate::{http::decision_value, running::Running};
 
 /// The most commands that are decided together: their answers wait in memory until the last is there.
 const MAX_RUN: usize = 128;
@@ -24,7 +24,7 @@ const MAX_RUN: usize = 128;
 /// Answers the Redis protocol.
 #[derive(Debug)]
 pub struct Door<S, C> {
-    domains: Arc<Domains<S, C>>,
+    running: Arc<Running<S, C>>,
     store: S,
     clock: C,
     password: Option<String>,
@@ -50,8 +50,8 @@ pub(super) struct Progress {
 impl<S: SureStore, C: Clock> Door<S, C> {
     /// A door over the domains' policies, and over a store for the limits that commands spell out. With a password,
     /// connections say it first.
-    pub fn new(domains: Arc<Domains<S, C>>, store: S, clock: C, password: Option<String>) -> Self {
-        Self { domains, store, clock, password, connections: AtomicI64::new(1) }
+    pub fn new(running: impl Into<Arc<Running<S, C>>>, store: S, clock: C, password: Option<String>) -> Self {
+        Self { running: running.into(), store, clock, password, connections: AtomicI64::new(1) }
     }
 
     pub(super) fn session(&self) -> Session<'_> {
@@ -135,7 +135,8 @@ impl<S: SureStore, C: Clock> Door<S, C> {
     }
 
     async fn ask(&self, verb: Verb, take: &Take) -> Result<serde_json::Value, Refused> {
-        let verdict = self.domains.decide(&take.domain, verb, &take.attributes, &take.costs).await;
+        let domains = self.running.now();
+        let verdict = domains.decide(&take.domain, verb, &take.attributes, &take.costs).await;
         verdict.map(|verdict| decision_value(&verdict)).map_err(|error| Refused::Invalid(error.to_string()))
     }
 }

@@ -4,6 +4,7 @@
 #![allow(clippy::needless_pass_by_value)]
 
 mod bad_input;
+mod changes;
 mod concurrency;
 mod decisions;
 mod degraded;

@@ -109,6 +109,7 @@ exempt: [{ name: probes, match: { endpoint: /healthz } }]
 limits:
   - { name: per-user, algorithm: fixed_window, limit: 3, per: 1m, key: [user] }
   - { name: free, algorithm: gcra, limit: unlimited, per: 1s, key: [] }
+  - { name: tried-out, algorithm: gcra, limit: 1, per: 1s, key: [user], enforcement: shadow }
 ";
 
 fn decisions() -> Vec<Exchange> {

@@ -37,7 +37,7 @@ impl Server {
         let store = Arc::new(EmbeddedStore::default());
         let policies = policies.iter().map(|text| Policy::parse(text).unwrap());
         let domains = Domains::new(policies, &store, &clock).unwrap();
-        let door = Door::new(Arc::new(domains), store, clock.clone(), password.map(str::to_owned));
+        let door = Door::new(domains, store, clock.clone(), password.map(str::to_owned));
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,0 +1,124 @@
+//! `sluicegate enforcement`: turns a limit, or a domain, on, into shadow, or off, on a running server.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::ValueEnum;
+use http_body_util::{BodyExt, Full};
+use hyper::{Request, StatusCode, body::Bytes, client::conn::http1, header};
+use hyper_util::rt::TokioIo;
+use tokio::{net::TcpStream, time::timeout};
+
+use super::{Failure, runtime, sources::Unread};
+use crate::causes::with_causes;
+
+/// How long the server may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Flags of `enforcement`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// `on` decides, `shadow` counts and reports and never denies, `off` is not asked, `file` is what the policy says.
+    to: To,
+    /// The limit; without it, the whole domain.
+    limit: Option<String>,
+    /// The domain.
+    #[arg(long, env = "SLUICEGATE_DOMAIN", default_value = "default", value_name = "DOMAIN")]
+    domain: String,
+    /// Where the server's admin door listens.
+    #[arg(long, env = "SLUICEGATE_ADMIN", default_value = "127.0.0.1:8081", value_name = "ADDR")]
+    admin: SocketAddr,
+    #[command(flatten)]
+    token: TokenArgs,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum To {
+    On,
+    Shadow,
+    Off,
+    File,
+}
+
+/// Flags that give the admin token.
+#[derive(Debug, clap::Args)]
+pub(super) struct TokenArgs {
+    /// The token that operators say to the admin door.
+    #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN", value_name = "TOKEN", hide_env_values = true)]
+    admin_token: Option<Unread>,
+    /// A file that holds the token, instead.
+    #[arg(long, env = "SLUICEGATE_ADMIN_TOKEN_FILE", value_name = "FILE", conflicts_with = "admin_token")]
+    admin_token_file: Option<PathBuf>,
+}
+
+/// A shorter token could be guessed.
+const MIN_TOKEN_LEN: usize = 16;
+
+impl TokenArgs {
+    /// The token.
+    pub(super) fn read(&self) -> Result<String, Failure> {
+        let token = match (&self.admin_token, &self.admin_token_file) {
+            (Some(token), _) => token.0.clone(),
+            (None, Some(path)) => {
+                let text = std::fs::read_to_string(path);
+                let text = text
+                    .map_err(|error| Failure::usage(format!("cannot read `{}`: {error}", path.display())))?;
+                text.trim_end().to_owned()
+            }
+            (None, None) => {
+                let hint = "give `--admin-token-file`, or SLUICEGATE_ADMIN_TOKEN in the environment";
+                return Err(Failure::usage("the admin door needs a token").hint(hint));
+            }
+        };
+        if token.len() < MIN_TOKEN_LEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let what = format!("the admin token must have {MIN_TOKEN_LEN} or more printable characters");
+            return Err(Failure::usage(what).hint("make one with `openssl rand -hex 32`"));
+        }
+        Ok(token)
+    }
+}
+
+/// Asks the server, and prints what it answers.
+pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
+    let token = args.token.read()?;
+    let body = serde_json::json!({
+        "domain": args.domain,
+        "limit": args.limit,
+        "enforcement": args.to.to_possible_value().map(|word| word.get_name().to_owned()),
+    });
+    let asked = post(args.admin, "/admin/enforcement", &token, body.to_string());
+    let (status, answer) = runtime()?
+        .block_on(async { timeout(PATIENCE, asked).await })
+        .map_err(|_| Failure::undecided(format!("no answer from `{}` within {PATIENCE:?}", args.admin)))??;
+    if status != StatusCode::OK {
+        return Err(Failure::usage(format!("the server answers {status}: {answer}")));
+    }
+    // Nobody may be reading; the exit code says it all the same.
+    let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{answer}\n").as_bytes());
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn post(
+    address: SocketAddr,
+    path: &str,
+    token: &str,
+    body: String,
+) -> Result<(StatusCode, String), Failure> {
+    let unreached = |error: &dyn std::error::Error| {
+        Failure::undecided(format!("cannot ask `{address}`: {}", with_causes(error)))
+            .hint("start the server with `--admin`, and say where it listens by `--admin` here")
+    };
+    let stream = TcpStream::connect(address).await.map_err(|error| unreached(&error))?;
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreached(&error))?;
+    tokio::spawn(connection);
+    let request = Request::post(path)
+        .header(header::HOST, address.to_string())
+        .header(header::AUTHORIZATION, format!("Bearer {token}"))
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body)))
+        .map_err(|error| unreached(&error))?;
+    let answer = sender.send_request(request).await.map_err(|error| unreached(&error))?;
+    let status = answer.status();
+    let body = answer.into_body().collect().await.map_err(|error| unreached(&error))?.to_bytes();
+    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+}
