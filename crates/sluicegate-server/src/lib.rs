@@ -8,6 +8,8 @@ pub mod domains;
 pub mod http;
 pub mod import;
 mod listen;
+mod numbers;
+pub mod replay;
 pub mod resp;
 pub mod running;
 pub mod store;

@@ -15,6 +15,7 @@ mod guard;
 mod logging;
 mod policy;
 mod race;
+mod replay;
 mod serve;
 mod sources;
 mod verify;
@@ -47,6 +48,8 @@ enum Verb {
     Race(race::Args),
     /// Proves or refutes from a history of calls that limits kept their laws. Exit code 1 refuted, 4 denied falsely.
     Verify(verify::Args),
+    /// Decides the requests of a log by a policy, at the log's own times: what would it have denied, and whom?
+    Replay(replay::Args),
     /// Prints the completions of a shell.
     Completions(generate::Completions),
     /// Writes the manual pages.
@@ -65,6 +68,7 @@ impl Cli {
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Verify(args) => verify::run(&args),
+            Verb::Replay(args) => replay::run(&args),
             Verb::Completions(args) => Ok(generate::completions(&args)),
             Verb::Manual(args) => generate::manual(&args),
         };

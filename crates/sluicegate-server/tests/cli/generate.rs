@@ -5,7 +5,7 @@ use sluicegate_server::cli::Cli;
 
 use crate::support::{Folder, run};
 
-const VERBS: [&str; 7] = ["serve", "take", "peek", "policy", "race", "completions", "manual"];
+const VERBS: [&str; 8] = ["serve", "take", "peek", "policy", "race", "replay", "completions", "manual"];
 
 #[test]
 fn every_shell_learns_every_verb() {

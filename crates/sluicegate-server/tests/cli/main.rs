@@ -6,5 +6,6 @@ mod generate;
 mod policy;
 mod race;
 mod redis;
+mod replay;
 mod support;
 mod verify;

@@ -17,6 +17,7 @@ use sluicegate::core::{
 };
 
 use super::Failure;
+use crate::numbers::grouped;
 
 /// Flags of `policy choose`.
 #[derive(Debug, clap::Args)]
@@ -88,26 +89,4 @@ fn worst_case(limit: &Limit, per: &str, text: &mut String) {
         let _ = write!(text, ", {} in any {longer}", most(long));
     }
     text.push('\n');
-}
-
-/// A number with commas between its thousands.
-fn grouped(number: u128) -> String {
-    let digits = number.to_string();
-    let first = (digits.len() + 2) % 3 + 1;
-    let commas = |index: usize| index >= first && (index - first).is_multiple_of(3);
-    let spaced = |(index, digit)| if commas(index) { format!(",{digit}") } else { String::from(digit) };
-    digits.chars().enumerate().map(spaced).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn thousands_are_told_apart() {
-        let cases = [(0, "0"), (999, "999"), (1_000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")];
-        for (number, expected) in cases {
-            assert_eq!(grouped(number), expected);
-        }
-    }
 }
