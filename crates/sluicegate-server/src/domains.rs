@@ -6,7 +6,7 @@ use sluicegate::{
     Clock, Limiter, Store, SureStore, Verb, Verdict,
     core::{
         Attributes, Costs, Policy, RequestId,
-        policy::{AskError, Assignments},
+        policy::{AskError, Assignments, explain::Explanation},
     },
 };
 
@@ -98,6 +98,22 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
         let attributes = self.assigned(limiter, attributes);
         Ok(limiter.decide_surely(verb, &attributes, costs).await?)
+    }
+
+    /// What [`Domains::decide`] would answer to a take by now, and why. Nothing is counted.
+    ///
+    /// # Errors
+    /// As [`Domains::decide`].
+    pub async fn explain(
+        &self,
+        domain: &str,
+        attributes: &Attributes,
+        costs: &Costs,
+    ) -> Result<(Verdict<'_>, Explanation<'_>), RequestError> {
+        let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
+        let attributes = self.assigned(limiter, attributes);
+        let explanation = limiter.policy().explain(&attributes, costs)?;
+        Ok((limiter.decide_surely(Verb::Peek, &attributes, costs).await?, explanation))
     }
 
     /// Takes for a request of a domain, counted once for an id.

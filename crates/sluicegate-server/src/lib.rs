@@ -5,6 +5,7 @@ pub mod cli;
 pub mod client;
 mod costs;
 pub mod domains;
+mod explain;
 pub mod http;
 pub mod import;
 mod listen;

@@ -1,5 +1,7 @@
 //! What a limit applies to: conditions on attributes, compiled once.
 
+use std::fmt;
+
 use super::{
     Attributes,
     network::{Network, address},
@@ -79,6 +81,12 @@ impl Matcher {
         self.0.iter().all(|(name, condition)| condition.holds(attributes.value(name)))
     }
 
+    /// The first attribute whose condition does not hold, and what it asks, in words; `None` if the request matches.
+    pub fn unmet(&self, attributes: &Attributes) -> Option<(&str, String)> {
+        let unmet = self.0.iter().find(|(name, condition)| !condition.holds(attributes.value(name)));
+        unmet.map(|(name, condition)| (name.as_str(), condition.to_string()))
+    }
+
     /// The attributes that are looked at.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
@@ -98,6 +106,46 @@ impl Matcher {
             Condition::Is(Values::Patterns(patterns)) => Some((name.as_str(), patterns.as_slice())),
             _ => None,
         })
+    }
+}
+
+impl fmt::Display for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("every request");
+        }
+        let all: Vec<_> = self.0.iter().map(|(name, condition)| format!("`{name}` {condition}")).collect();
+        write!(f, "requests where {}", all.join(" and "))
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Is(values) => write!(f, "must be {values}"),
+            Self::Not(values) => write!(f, "must not be {values}"),
+            Self::Present => f.write_str("must be there"),
+            Self::Absent => f.write_str("must be missing"),
+        }
+    }
+}
+
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// More alternatives than this make a message that nobody reads.
+        const MAX_SHOWN: usize = 8;
+        let mut shown: Vec<String> = match self {
+            Self::Patterns(patterns) => {
+                patterns.iter().map(|pattern| format!("`{}`", pattern.text())).collect()
+            }
+            Self::Networks(networks) => networks.iter().map(|network| format!("in `{network}`")).collect(),
+        };
+        let more = shown.len().saturating_sub(MAX_SHOWN);
+        shown.truncate(MAX_SHOWN);
+        if more > 0 {
+            shown.push(format!("one of {more} more"));
+        }
+        f.write_str(&shown.join(" or "))
     }
 }
 

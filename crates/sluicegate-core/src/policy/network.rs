@@ -1,6 +1,6 @@
 //! Networks of addresses, in the notation of CIDR.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use ipnet::{IpNet, Ipv4Net};
 
@@ -47,6 +47,12 @@ impl Network {
     /// Whether no address lies in both.
     pub(super) fn excludes(&self, other: &Self) -> bool {
         !self.covers(other) && !other.covers(self)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -70,6 +70,14 @@ impl Pattern {
         }
     }
 
+    /// The pattern as it was written.
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Exact(value) => value,
+            Self::Glob(glob) => glob.glob().glob(),
+        }
+    }
+
     /// The one value that matches, if there is just one.
     pub(super) fn exact(&self) -> Option<&str> {
         match self {

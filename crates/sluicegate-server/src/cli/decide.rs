@@ -22,6 +22,19 @@ use crate::{causes::with_causes, costs::read_cost, domains::RequestError, http};
 pub(super) struct Args {
     #[command(flatten)]
     sources: Sources,
+    #[command(flatten)]
+    request: Request,
+    /// The domain that is asked. Without it: the only one that there is a policy for, else `default`.
+    #[arg(long, env = "SLUICEGATE_DOMAIN", value_name = "NAME")]
+    domain: Option<String>,
+    /// How the answer looks; `json` is what the HTTP door says.
+    #[arg(long, env = "SLUICEGATE_OUTPUT", default_value = "text")]
+    output: Output,
+}
+
+/// A request on the command line.
+#[derive(Debug, clap::Args)]
+pub(super) struct Request {
     /// What is known of the request, such as `user=alice`. The value may hold anything, `=` too.
     #[arg(value_name = "ATTR=VALUE", value_parser = pair)]
     attributes: Vec<(String, String)>,
@@ -35,12 +48,13 @@ pub(super) struct Args {
         value_parser = read_cost
     )]
     costs: Vec<(String, u64)>,
-    /// The domain that is asked. Without it: the only one that there is a policy for, else `default`.
-    #[arg(long, env = "SLUICEGATE_DOMAIN", value_name = "NAME")]
-    domain: Option<String>,
-    /// How the answer looks; `json` is what the HTTP door says.
-    #[arg(long, env = "SLUICEGATE_OUTPUT", default_value = "text")]
-    output: Output,
+}
+
+impl Request {
+    /// The attributes and costs; one that is given twice is a mistake.
+    pub(super) fn read(&self) -> Result<(Attributes, Costs), Failure> {
+        Ok((attributes(&self.attributes)?, costs(&self.costs)?))
+    }
 }
 
 /// Flags of `take` alone.
@@ -73,18 +87,18 @@ fn pair(text: &str) -> Result<(String, String), NoAttribute> {
 struct NoAttribute;
 
 /// `sluicegate take`.
-pub(super) fn take(TakeArgs { args, id }: TakeArgs) -> Result<ExitCode, Failure> {
+pub(super) fn take(TakeArgs { args, id }: &TakeArgs) -> Result<ExitCode, Failure> {
     run(Verb::Take, id.as_ref(), args)
 }
 
 /// `sluicegate peek`.
-pub(super) fn peek(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn peek(args: &Args) -> Result<ExitCode, Failure> {
     run(Verb::Peek, None, args)
 }
 
 /// Decides, says so, and ends with 0 for allowed or 1 for denied.
-fn run(verb: Verb, id: Option<&RequestId>, args: Args) -> Result<ExitCode, Failure> {
-    let (attributes, costs) = (attributes(args.attributes)?, costs(args.costs)?);
+fn run(verb: Verb, id: Option<&RequestId>, args: &Args) -> Result<ExitCode, Failure> {
+    let (attributes, costs) = args.request.read()?;
     runtime()?.block_on(async {
         let Opened { policies, store, clock, .. } = args.sources.open().await?;
         let domains = domains(policies, &store, &clock)?;
@@ -110,24 +124,24 @@ fn failure(error: LimiterError) -> Failure {
     }
 }
 
-fn attributes(pairs: Vec<(String, String)>) -> Result<Attributes, Failure> {
+fn attributes(pairs: &[(String, String)]) -> Result<Attributes, Failure> {
     let mut attributes = Attributes::default();
     for (name, value) in pairs {
-        if attributes.value(&name).is_some() {
+        if attributes.value(name).is_some() {
             return Err(Failure::usage(format!("the attribute `{name}` is given twice")));
         }
-        attributes.insert(name, value);
+        attributes.insert(name.as_str(), value.as_str());
     }
     Ok(attributes)
 }
 
-fn costs(units: Vec<(String, u64)>) -> Result<Costs, Failure> {
+fn costs(units: &[(String, u64)]) -> Result<Costs, Failure> {
     for (index, (unit, _)) in units.iter().enumerate() {
         if units.iter().take(index).any(|(earlier, _)| earlier == unit) {
             return Err(Failure::usage(format!("the cost in `{unit}` is given twice")));
         }
     }
-    Ok(Costs::of_units(units))
+    Ok(Costs::of_units(units.iter().cloned()))
 }
 
 /// Nobody may be reading; the exit code says it all the same.

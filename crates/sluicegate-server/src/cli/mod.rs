@@ -62,8 +62,8 @@ impl Cli {
         logging::start(&self.logging);
         let outcome = match self.verb {
             Verb::Serve(args) => serve::run(args),
-            Verb::Take(args) => decide::take(args),
-            Verb::Peek(args) => decide::peek(args),
+            Verb::Take(args) => decide::take(&args),
+            Verb::Peek(args) => decide::peek(&args),
             Verb::Enforcement(args) => enforcement::run(&args),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),

@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     domains::{DEFAULT_DOMAIN, Domains, RequestError},
+    explain,
     running::Running,
 };
 
@@ -68,6 +69,7 @@ enum Decide {
     Take,
     Peek,
     Batch,
+    Explain,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +85,7 @@ impl Target {
             "/v1/take" => Self::Decide(Decide::Take),
             "/v1/peek" => Self::Decide(Decide::Peek),
             "/v1/batch" => Self::Decide(Decide::Batch),
+            "/v1/explain" => Self::Decide(Decide::Explain),
             "/livez" => Self::Read(Page::Livez),
             "/readyz" => Self::Read(Page::Readyz),
             "/openapi.json" => Self::Read(Page::OpenApi),
@@ -157,6 +160,7 @@ impl<S: SureStore, C: Clock> Door<S, C> {
             Decide::Take => self.take(&json).await,
             Decide::Peek => self.peek(&json).await,
             Decide::Batch => self.batch(&json).await,
+            Decide::Explain => self.explain(&json).await,
         }
     }
 
@@ -191,6 +195,16 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         let domains = self.running.now();
         let verdict = decide(&domains, &ask).await?;
         Ok(self.tell(&verdict, StatusCode::OK))
+    }
+
+    /// The decision that a take would get, and why: nothing is counted.
+    async fn explain(&self, json: &[u8]) -> Result<Answer, Problem> {
+        let ask = Ask::read(json)?;
+        let domains = self.running.now();
+        let domain = ask.domain.as_deref().unwrap_or(DEFAULT_DOMAIN);
+        let explained = domains.explain(domain, &ask.attributes, &ask.costs).await;
+        let (verdict, explanation) = explained.map_err(|error| problem(&error))?;
+        Ok(answer(StatusCode::OK, JSON, explain::to_json(&verdict, &explanation).to_string()))
     }
 
     /// All requests of a batch are on their way at once, so that a store over a network answers them in one go.

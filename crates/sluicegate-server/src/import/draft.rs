@@ -8,10 +8,35 @@ use std::{
 
 use sluicegate::core::{
     Algorithm, Align, Rule,
-    policy::{MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, Place},
+    policy::{MAX_ALTERNATIVES, MAX_ATTRIBUTES, MAX_NAME_LEN, MAX_PATTERN_LEN, Place},
 };
 
 use super::{Import, ImportError, Imported, Note, Notes};
+
+/// What must be true of one attribute, which a request must have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Test {
+    pub(super) attribute: String,
+    /// A pattern that its value matches; `None`: any value.
+    pub(super) is: Option<String>,
+    /// Patterns that its value does not match.
+    pub(super) not: Vec<String>,
+}
+
+impl Test {
+    fn written(&self) -> String {
+        let name = scalar(&self.attribute);
+        let is = self.is.as_deref().unwrap_or("*");
+        if self.not.is_empty() {
+            return format!("{name}: {}", quoted(is));
+        }
+        let not: Vec<_> = self.not.iter().map(|pattern| quoted(pattern)).collect();
+        // `not` alone would hold for requests without the attribute as well.
+        let own =
+            self.is.as_deref().map_or_else(|| "present: true".to_owned(), |is| format!("is: {}", quoted(is)));
+        format!("{name}: {{ {own}, not: [{}] }}", not.join(", "))
+    }
+}
 
 /// A limit to be written.
 #[derive(Clone, Debug)]
@@ -23,8 +48,8 @@ pub(super) struct DraftLimit {
     pub(super) window_s: u64,
     pub(super) align: Align,
     pub(super) key: Vec<String>,
-    /// Attributes with patterns of ours.
-    pub(super) matches: Vec<(String, String)>,
+    /// What requests it applies to, an attribute each.
+    pub(super) matches: Vec<Test>,
     pub(super) skip_if_missing: bool,
 }
 
@@ -33,11 +58,15 @@ impl DraftLimit {
     pub(super) fn objection(&self) -> Option<String> {
         let window = Duration::from_secs(self.window_s);
         let rule = Rule::fixed_window(self.amount.unwrap_or(1), window, self.align);
-        let long = self.matches.iter().any(|(_, pattern)| pattern.len() > MAX_PATTERN_LEN);
+        let mut patterns = self.matches.iter().flat_map(|test| test.is.iter().chain(&test.not));
+        let long = patterns.any(|pattern| pattern.len() > MAX_PATTERN_LEN);
+        let many = self.matches.iter().any(|test| test.not.len() > MAX_ALTERNATIVES);
         if let Err(error) = rule {
             Some(error.to_string())
         } else if self.matches.len() > MAX_ATTRIBUTES || self.key.len() > MAX_ATTRIBUTES {
             Some(format!("a limit looks at no more than {MAX_ATTRIBUTES} attributes"))
+        } else if many {
+            Some(format!("a condition has no more than {MAX_ALTERNATIVES} patterns"))
         } else {
             long.then(|| format!("a pattern has no more than {MAX_PATTERN_LEN} bytes"))
         }
@@ -59,8 +88,7 @@ impl DraftLimit {
         let key: Vec<_> = self.key.iter().map(|name| scalar(name)).collect();
         let _ = writeln!(text, "    key: [{}]", key.join(", "));
         if !self.matches.is_empty() {
-            let pair = |(name, pattern): &(String, String)| format!("{}: {}", scalar(name), quoted(pattern));
-            let pairs: Vec<_> = self.matches.iter().map(pair).collect();
+            let pairs: Vec<_> = self.matches.iter().map(Test::written).collect();
             let _ = writeln!(text, "    match: {{ {} }}", pairs.join(", "));
         }
         if self.skip_if_missing {

@@ -10,7 +10,7 @@ use sluicegate::core::{
 
 use super::{
     Import, ImportError, Notes, Source,
-    draft::{Draft, DraftLimit, Words, literal},
+    draft::{Draft, DraftLimit, Test, Words, literal},
     source::{self, Fields},
 };
 
@@ -65,6 +65,8 @@ struct Entry {
     key: String,
     attribute: String,
     values: Values,
+    /// Patterns of the more special siblings, whose requests go their own way.
+    except: Vec<String>,
 }
 
 /// Which values of its key an entry stands for.
@@ -79,6 +81,11 @@ enum Values {
 }
 
 impl Entry {
+    fn test(&self) -> Test {
+        let is = Some(self.pattern()).filter(|_| !matches!(self.values, Values::Any));
+        Test { attribute: self.attribute.clone(), is, not: self.except.clone() }
+    }
+
     fn pattern(&self) -> String {
         match &self.values {
             Values::Exact(value) => literal(value),
@@ -121,6 +128,15 @@ struct Descriptor {
     shadow: Option<Place>,
 }
 
+/// There, the most special of several siblings is taken, even if it has no limit; here, all that match apply.
+fn except_special_ones(siblings: &mut [Descriptor]) {
+    let all: Vec<Entry> = siblings.iter().map(|sibling| sibling.entry.clone()).collect();
+    for sibling in siblings {
+        let special = all.iter().filter(|other| sibling.entry.yields_to(other));
+        sibling.entry.except = special.map(Entry::pattern).collect();
+    }
+}
+
 struct Walk<'a, 'n> {
     domain: String,
     draft: &'a mut Draft,
@@ -131,8 +147,8 @@ struct Walk<'a, 'n> {
 impl Walk<'_, '_> {
     /// One list of descriptors, below the entries that lead to it.
     fn descriptors(&mut self, items: Vec<Node>, path: &[Entry]) {
-        let siblings: Vec<_> = items.into_iter().filter_map(|node| self.descriptor(node)).collect();
-        self.note_special_ones(&siblings);
+        let mut siblings: Vec<_> = items.into_iter().filter_map(|item| self.descriptor(item)).collect();
+        except_special_ones(&mut siblings);
         for descriptor in siblings {
             let Descriptor { place, entry, rate_limit, children, shadow } = descriptor;
             if path.iter().any(|earlier| earlier.attribute == entry.attribute) {
@@ -185,25 +201,13 @@ impl Walk<'_, '_> {
             self.notes.add(place, "`share_threshold` does nothing here: the value has no `*` at its end");
         }
         let attribute = self.words.fit(&key, key_place, self.notes);
-        Some(Descriptor { place, entry: Entry { key, attribute, values }, rate_limit, children, shadow })
-    }
-
-    /// There, the most special of several siblings is taken; here, all that match apply.
-    fn note_special_ones(&mut self, siblings: &[Descriptor]) {
-        for general in
-            siblings.iter().filter(|sibling| sibling.rate_limit.is_some() || !sibling.children.is_empty())
-        {
-            let special = siblings.iter().filter(|other| general.entry.yields_to(&other.entry));
-            let lines: Vec<_> = special.map(|other| other.place.line.to_string()).collect();
-            if !lines.is_empty() {
-                let what = format!(
-                    "what is counted here includes the values of `{}` in line {}, which go their own way there",
-                    general.entry.key,
-                    lines.join(", ")
-                );
-                self.notes.add(general.place, what);
-            }
-        }
+        Some(Descriptor {
+            place,
+            entry: Entry { key, attribute, values, except: Vec::new() },
+            rate_limit,
+            children,
+            shadow,
+        })
     }
 
     fn limit(&mut self, node: Node, path: &[Entry], children: &[Node], shadow: Option<Place>) {
@@ -238,7 +242,7 @@ impl Walk<'_, '_> {
             window_s,
             align: Align::Epoch,
             key: counted.map(|entry| entry.attribute.clone()).collect(),
-            matches: path.iter().map(|entry| (entry.attribute.clone(), entry.pattern())).collect(),
+            matches: path.iter().map(Entry::test).collect(),
             skip_if_missing: false,
         };
         self.draft.add(&self.domain, limit, self.notes);

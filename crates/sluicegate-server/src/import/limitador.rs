@@ -10,7 +10,7 @@ use sluicegate::core::{
 
 use super::{
     Import, ImportError, Notes, Source,
-    draft::{Draft, DraftLimit, Words},
+    draft::{Draft, DraftLimit, Test, Words},
     source::{self, Fields, text},
 };
 
@@ -75,23 +75,27 @@ impl Reader {
     }
 
     /// The patterns that conditions mean; `None`, with a note, if one of them cannot be expressed.
-    fn conditions(
-        &mut self,
-        limit: Place,
-        items: Vec<Node>,
-        notes: &mut Notes<'_>,
-    ) -> Option<Vec<(String, String)>> {
-        let mut matches: Vec<(String, String)> = Vec::new();
+    fn conditions(&mut self, limit: Place, items: Vec<Node>, notes: &mut Notes<'_>) -> Option<Vec<Test>> {
+        let mut matches: Vec<Test> = Vec::new();
         for node in items {
             let typed = text(&node.value).unwrap_or_default();
             let read = condition::all_of(&typed).map_err(|Unreadable(why)| why.to_owned());
-            for Condition { attribute, pattern } in note(read, limit, node.place, &typed, notes)? {
+            for Condition { attribute, pattern, negated } in note(read, limit, node.place, &typed, notes)? {
                 let attribute = self.attributes.fit(&attribute, node.place, notes);
-                if matches.iter().any(|(earlier, _)| *earlier == attribute) {
+                let known = matches.iter().position(|test| test.attribute == attribute);
+                let at = known.unwrap_or(matches.len());
+                if known.is_none() {
+                    matches.push(Test { attribute: attribute.clone(), ..Test::default() });
+                }
+                let Some(test) = matches.get_mut(at) else { continue };
+                if negated {
+                    test.not.push(pattern);
+                } else if test.is.is_none() {
+                    test.is = Some(pattern);
+                } else {
                     let why = format!("`{attribute}` has two conditions, and `match` takes one");
                     note(Err::<(), _>(why), limit, node.place, &typed, notes)?;
                 }
-                matches.push((attribute, pattern));
             }
         }
         Some(matches)
@@ -127,8 +131,11 @@ fn note<T>(
     .ok()
 }
 
-fn usual_name(key: &[String], matches: &[(String, String)]) -> String {
-    let fixed = matches.iter().map(|(name, pattern)| format!("{name}-{pattern}"));
+fn usual_name(key: &[String], matches: &[Test]) -> String {
+    let fixed = matches.iter().map(|Test { attribute, is, not }| {
+        let not: Vec<_> = not.iter().map(|pattern| format!("-not-{pattern}")).collect();
+        format!("{attribute}-{}{}", is.as_deref().unwrap_or_default(), not.concat())
+    });
     let parts: Vec<_> = key.iter().map(|name| format!("per-{name}")).chain(fixed).collect();
     if parts.is_empty() { "all".to_owned() } else { parts.join("-") }
 }

@@ -128,3 +128,58 @@ fn a_need_is_answered_with_an_algorithm_its_worst_case_and_a_snippet_that_loads(
         assert!(refused.err.contains(message), "{refused:?}");
     }
 }
+
+const PLANS: &str = "version: 1
+domain: here
+limits:
+  - { name: per-user, algorithm: fixed_window, limit: 2, per: 1h, key: [user] }
+  - { name: writes, algorithm: gcra, limit: 30, per: 1m, key: [user], match: { method: [POST, PUT] } }
+  - { name: per-org, algorithm: gcra, limit: 9, per: 1s, key: [org], if_missing: skip }
+tiers:
+  pro: { per-user: { limit: 5 } }
+";
+
+#[test]
+fn an_explanation_tells_what_applies_and_why_the_rest_does_not() {
+    let folder = Folder::new("explain");
+    let path = format!("{}/p.yaml", folder.path());
+    fs::write(&path, PLANS).unwrap();
+    let explain = ["policy", "explain", &path, "user=alice", "method=GET", "tier=pro"];
+    let told = run(&explain);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let (before, after) = told.out.split_once("  as if").unwrap_or((&told.out, ""));
+    let expected = "would be allowed
+tier `pro`
+per-user applies: its amount is that of tier `pro`
+  key {here:user=alice}
+  5 requests left, fixed_window of 5 per 3600s: allows a cost of 1
+writes does not apply: `method` is `GET`, and must be `POST` or `PUT`
+per-org does not apply: `org` is missing, and the limit skips such requests
+";
+    assert_eq!((before, after), (expected, ""));
+    let json = run(&[&explain[..], &["--output", "json"]].concat()).json();
+    assert_eq!((&json["decision"]["allowed"], &json["tier"]), (&true.into(), &"pro".into()));
+    assert_eq!(json["limits"][1]["because"], "`method` is `GET`, and must be `POST` or `PUT`");
+    let costly = run(&["policy", "explain", &path, "user=alice", "--cost", "3"]);
+    assert_eq!(costly.code, Some(1), "{costly:?}");
+    assert!(
+        costly.out.contains("  2 requests left, fixed_window of 2 per 3600s: denies a cost of 3\n"),
+        "{costly:?}"
+    );
+    assert_eq!(run(&["policy", "explain", &path, "tier=gold"]).code, Some(2));
+}
+
+#[test]
+fn a_difference_is_told_in_words_and_by_the_exit_code() {
+    let folder = Folder::new("diff");
+    let (old, new) = (format!("{}/p.yaml", folder.path()), format!("{}/q.yaml", folder.path()));
+    fs::write(&old, PLANS).unwrap();
+    fs::write(&new, PLANS.replace("limit: 30", "limit: 20")).unwrap();
+    let same = run(&["policy", "diff", &old, &old]);
+    assert_eq!((same.code, same.out.as_str()), (Some(0), "nothing changes\n"));
+    let changed = run(&["policy", "diff", &old, &new]);
+    let expected = "writes, lowered for everybody: 20 per 60s instead of 30 per 60s; what was used is kept\n";
+    assert_eq!((changed.code, changed.out.as_str()), (Some(1), expected));
+    let json = run(&["policy", "diff", &old, &new, "--output", "json"]).json();
+    assert_eq!(json["changes"][0]["kind"], "lowered");
+}

@@ -85,6 +85,22 @@ fn both_stores_give_the_same_answer_to_the_letter() {
 }
 
 #[test]
+fn an_explanation_is_the_same_from_both_stores_and_knows_what_was_used() {
+    let server = RedisServer::start();
+    let folder = Folder::new("explain-redis");
+    let policy = folder.policy("p.yaml", &[BUCKET]);
+    let url = server.url();
+    let explain = |store: &str| run(&["policy", "explain", &policy, "user=alice", "--store", store]);
+    assert_eq!(explain("memory").out, explain(&url).out);
+    run(&["take", "user=alice", "--cost", "2", "--policy", &policy, "--store", &url]);
+    let (used, again) = (explain(&url), explain(&url));
+    assert_ne!(used.out, explain("memory").out);
+    let key = |out: &str| out.lines().find(|line| line.starts_with("  key")).map(str::to_owned);
+    assert_eq!(key(&used.out), key(&again.out));
+    assert_eq!((used.code, again.code), (Some(0), Some(0)), "{used:?}");
+}
+
+#[test]
 fn a_redis_that_does_not_answer_is_exit_code_3_and_no_password_is_told() {
     for verb in ["take", "peek"] {
         let run = run(&[verb, "user=alice", "--store", "redis://limiter:s3cret@127.0.0.1:1"]);

@@ -121,6 +121,7 @@ fn decisions() -> Vec<Exchange> {
     {
         post("/v1/take", body);
         post("/v1/peek", body);
+        post("/v1/explain", body);
         post("/v1/batch", &format!(r#"{{"requests": [{body}, {{}}]}}"#));
     }
     post("/v1/take", r#"{"attributes": {"endpoint": "/healthz"}}"#);
@@ -135,7 +136,7 @@ fn mistakes() -> Vec<Exchange> {
     let config = DoorConfig { body_timeout: Duration::from_millis(50), ..DoorConfig::default() };
     let server = Server::start_with(&[POLICY], config);
     let mut exchanges = Vec::new();
-    for path in ["/v1/take", "/v1/peek", "/v1/batch"] {
+    for path in ["/v1/take", "/v1/peek", "/v1/batch", "/v1/explain"] {
         let mut client = server.connect();
         let mut add = |reply| exchanges.push((path, "post", reply));
         add(client.post(path, r#"{"cost": -1}"#));
@@ -218,7 +219,7 @@ fn every_answer_fits_the_description_and_every_described_status_is_answered() {
 }
 
 fn every_property_was_met(document: &Value, met: &BTreeSet<String>) {
-    for name in ["Decision", "Refusal", "Limit", "Problem", "Results"] {
+    for name in ["Decision", "Refusal", "Limit", "Problem", "Results", "Explanation", "Why"] {
         for property in document["components"]["schemas"][name]["properties"].as_object().unwrap().keys() {
             assert!(met.contains(&format!("{name}.{property}")), "no answer has `{name}.{property}`");
         }

@@ -8,6 +8,8 @@ use super::{DENIED, Failure, USAGE, sources};
 
 mod check;
 mod choose;
+mod diff;
+mod explain;
 mod import;
 
 /// The exit code of a check that found something, where that was asked for.
@@ -21,6 +23,10 @@ pub(super) enum Verb {
     Check(check::Args),
     /// From a requirement to an algorithm, with a snippet and its worst case in numbers.
     Choose(choose::Args),
+    /// Tells what changes, and for whom, when one policy takes the place of another: exit code 0 if nothing does, else 1.
+    Diff(diff::Args),
+    /// Tells which limits apply to a request and why the others do not, with their counts, and counts nothing.
+    Explain(explain::Args),
     /// Makes policy files of another product's configuration, and says line by line what they cannot express.
     #[command(subcommand)]
     Import(import::Product),
@@ -31,6 +37,8 @@ pub(super) fn run(verb: &Verb) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Check(args) => Ok(check::run(args)),
         Verb::Choose(args) => choose::run(args),
+        Verb::Diff(args) => diff::run(args),
+        Verb::Explain(args) => explain::run(args),
         Verb::Import(product) => import::run(product),
     }
 }

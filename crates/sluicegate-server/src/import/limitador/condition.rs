@@ -7,6 +7,8 @@ use crate::import::draft::literal;
 pub(super) struct Condition {
     pub(super) attribute: String,
     pub(super) pattern: String,
+    /// Whether it must not match.
+    pub(super) negated: bool,
 }
 
 /// An expression that cannot be carried over, and why.
@@ -14,7 +16,7 @@ pub(super) struct Condition {
 pub(super) struct Unreadable(pub(super) &'static str);
 
 const UNKNOWN: Unreadable =
-    Unreadable("only `==`, `in`, `startsWith`, `endsWith` and `contains` on one variable are known");
+    Unreadable("only `==`, `!=`, `in`, `startsWith`, `endsWith` and `contains` on one variable are known");
 
 /// The conditions that are joined by `&&`.
 pub(super) fn all_of(expression: &str) -> Result<Vec<Condition>, Unreadable> {
@@ -50,8 +52,7 @@ fn condition(expression: &str) -> Result<Condition, Unreadable> {
         return Err(Unreadable("`||` would need two limits"));
     }
     if let [left, right] = parts(expression, "!=").as_slice() {
-        let _ = (variable(left)?, right);
-        return Err(Unreadable("`match` cannot say that a value is another one"));
+        return Ok(Condition { negated: true, ..equality(left.trim(), right.trim())? });
     }
     if let [left, right] = parts(expression, "==").as_slice() {
         return equality(left.trim(), right.trim());
@@ -70,7 +71,7 @@ fn equality(left: &str, right: &str) -> Result<Condition, Unreadable> {
         (None, None) if !right.contains('[') && variable(right).is_ok() => (left, right.to_owned()),
         _ => return Err(UNKNOWN),
     };
-    Ok(Condition { attribute: variable(name)?, pattern: literal(&value) })
+    Ok(Condition { attribute: variable(name)?, pattern: literal(&value), negated: false })
 }
 
 /// `method in ['GET', 'HEAD']`
@@ -82,7 +83,8 @@ fn membership(left: &str, right: &str) -> Result<Condition, Unreadable> {
         return Err(Unreadable("alternatives cannot hold `,` or `}`"));
     }
     let literals: Vec<_> = values.iter().map(|value| literal(value)).collect();
-    Ok(Condition { attribute: variable(left)?, pattern: format!("{{{}}}", literals.join(",")) })
+    let pattern = format!("{{{}}}", literals.join(","));
+    Ok(Condition { attribute: variable(left)?, pattern, negated: false })
 }
 
 /// `path.startsWith('/v1/')`
@@ -94,7 +96,7 @@ fn method(expression: &str) -> Result<Condition, Unreadable> {
             let argument =
                 right.trim().strip_suffix(')').and_then(|text| string(text.trim())).ok_or(UNKNOWN)?;
             let pattern = format!("{before}{}{after}", literal(&argument));
-            return Ok(Condition { attribute: variable(left)?, pattern });
+            return Ok(Condition { attribute: variable(left)?, pattern, negated: false });
         }
     }
     Err(UNKNOWN)
@@ -163,7 +165,6 @@ mod tests {
     fn what_match_cannot_say_is_refused_and_not_approximated() {
         for expression in [
             "",
-            "descriptors[0].a != '1'",
             "descriptors[0].a == '1' || descriptors[0].b == '2'",
             "int(descriptors[0].n) > 3",
             "descriptors[1].a == '1'",
