@@ -11,6 +11,9 @@ pub const DATABASE: &str = "+select";
 pub const MASTER: &str = "+role";
 /// For the nodes of a cluster.
 pub const NODE: &str = "+cluster|slots +asking";
+/// For a source of assignments alone.
+pub const SOURCE: &str =
+    "on >password resetchannels &sg1:{!config:* ~sg1:{!config:* -@all +hget +hmget +hstrlen +subscribe";
 /// For the sentinels themselves, as a line of their configuration.
 pub const SENTINEL: &str =
     "user watcher on >password resetchannels -@all +auth +hello +sentinel|get-master-addr-by-name";

@@ -1,4 +1,4 @@
-//! What `docs/operating/redis.md` says and what the tests run as are the same.
+//! What `docs/operating` says about Redis and what the tests run as are the same.
 #![allow(clippy::print_stderr)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -16,7 +16,11 @@ use sluicegate_tests::{
 };
 
 fn page() -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/operating/redis.md");
+    page_of("redis.md")
+}
+
+fn page_of(name: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("docs/operating").join(name);
     fs::read_to_string(page).unwrap().replace("\\|", "|")
 }
 
@@ -26,6 +30,7 @@ fn the_rights_on_the_page_are_those_that_the_tests_connect_with() {
     for rights in [rights::STORE, rights::DATABASE, rights::MASTER, rights::NODE, rights::SENTINEL] {
         assert!(page.contains(rights), "the page lacks `{rights}`");
     }
+    assert!(page_of("policies.md").contains(rights::SOURCE));
 }
 
 /// The numbers for sizing, held against what a server says it uses.

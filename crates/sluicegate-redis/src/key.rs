@@ -6,6 +6,7 @@
 //! kind    = "s"           states; other kinds of keys get other letters
 //!         | "i"           ids of requests; and the instances of a fleet, under the tag "{!fleet}", which no domain
 //!                         can have
+//!         | "c"           the assignments of a domain, under the tag "{!config:" domain "}"
 //! rest    = "" | ":" …    what the subject says beyond its tag, or the id
 //! ```
 //!
@@ -20,6 +21,11 @@ const STATES: &str = ":s";
 const IDS: &str = ":i:";
 /// The key of the list of instances.
 pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
+
+/// The key of a domain's assignments, and the channel on which their changes are published.
+pub(crate) fn config_key(domain: &str) -> String {
+    format!("{PREFIX}{{!config:{domain}}}:c")
+}
 
 /// The key of a subject's record.
 ///

@@ -13,6 +13,7 @@ use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, Pipeline, PushInfo, PushKind,
     RedisError, TlsCertificates, Value, aio::MultiplexedConnection,
 };
+use tokio::sync::Notify;
 
 use crate::{
     config::ConfigError,
@@ -72,19 +73,32 @@ impl Server {
 
     /// Connects, handshakes included, within the connect timeout.
     pub(crate) async fn connect(&self) -> Result<Live, Unreachable> {
+        self.connect_hearing(Arc::default()).await
+    }
+
+    /// As [`Server::connect`], and wakes someone when a message comes on a channel that the connection has subscribed to.
+    pub(crate) async fn connect_hearing(&self, published: Arc<Notify>) -> Result<Live, Unreachable> {
         let server: Arc<str> = self.to_string().into();
         let client = self.client().map_err(|error| Unreachable::misconfigured(&server, error))?;
-        let connecting = tokio::time::timeout(self.connect_timeout, self.greet(client, server.clone()));
+        let connecting =
+            tokio::time::timeout(self.connect_timeout, self.greet(client, server.clone(), published));
         let made = connecting.await.unwrap_or_else(|_elapsed| Err(timed_out()));
         made.map_err(|cause| Unreachable::new(&server, cause))
     }
 
-    async fn greet(&self, client: Client, server: Arc<str>) -> Result<Live, RedisError> {
+    async fn greet(
+        &self,
+        client: Client,
+        server: Arc<str>,
+        published: Arc<Notify>,
+    ) -> Result<Live, RedisError> {
         let ended = Arc::new(AtomicBool::new(false));
         let sign = ended.clone();
         let listen = move |push: PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                sign.store(true, Ordering::Release);
+            match push.kind {
+                PushKind::Disconnection => sign.store(true, Ordering::Release),
+                PushKind::Message => published.notify_one(),
+                _ => {}
             }
             Ok::<(), redis::aio::SendError>(())
         };
@@ -127,6 +141,13 @@ impl Live {
         let last = commands.len().saturating_sub(1);
         let answers = self.calls.send_packed_commands(commands, last, 1).await;
         let answer = answers.and_then(|mut answers| answers.pop().map(Value::extract_error).transpose());
+        self.note(&answer);
+        answer
+    }
+
+    /// Hears what is published to a channel, as long as the connection stands.
+    pub(crate) async fn subscribe(&mut self, channel: &str) -> Result<(), RedisError> {
+        let answer = self.calls.subscribe(channel).await;
         self.note(&answer);
         answer
     }

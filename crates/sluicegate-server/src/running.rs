@@ -111,6 +111,7 @@ struct State {
     switches: BTreeMap<Switch, Enforcement>,
     version: u64,
     rejected: Option<Rejected>,
+    unread: Option<String>,
 }
 
 /// What is in force, for people and programs.
@@ -123,6 +124,9 @@ pub struct Status {
     /// Why the last change that was tried is not in force; absent if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejected: Option<String>,
+    /// Why what is written could not be read when it was looked at last; absent if it could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unread: Option<String>,
 }
 
 /// What is in force in one domain.
@@ -149,7 +153,7 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
     /// [`Misfit`] if they do not fit together.
     pub fn new(written: Written, store: S, clock: C) -> Result<Self, Misfit> {
         let domains = domains(&written, &BTreeMap::new(), &store, &clock)?;
-        let state = State { written, switches: BTreeMap::new(), version: 1, rejected: None };
+        let state = State { written, switches: BTreeMap::new(), version: 1, rejected: None, unread: None };
         Ok(Self { running: domains.into(), store, clock, state: Mutex::new(state) })
     }
 
@@ -179,6 +183,14 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
         let mut state = self.state();
         let is_news = state.rejected.as_ref() != Some(why);
         state.rejected = Some(why.clone());
+        is_news
+    }
+
+    /// Notes why what is written cannot be read, or that it can be; answers whether that has changed.
+    pub fn unread(&self, why: Option<String>) -> bool {
+        let mut state = self.state();
+        let is_news = state.unread.is_some() != why.is_some();
+        state.unread = why;
         is_news
     }
 
@@ -212,6 +224,7 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
             version: state.version,
             domains: all,
             rejected: state.rejected.as_ref().map(ToString::to_string),
+            unread: state.unread.clone(),
         }
     }
 

@@ -13,6 +13,7 @@ mod enforcement;
 mod generate;
 mod guard;
 mod logging;
+mod origin;
 mod policy;
 mod race;
 mod replay;

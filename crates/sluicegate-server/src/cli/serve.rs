@@ -3,9 +3,7 @@
 use std::{
     io::{ErrorKind, Write, stdout},
     net::SocketAddr,
-    path::PathBuf,
     process::ExitCode,
-    str::FromStr,
     sync::Arc,
     time::Duration,
 };
@@ -22,8 +20,9 @@ use super::{
     Failure,
     enforcement::TokenArgs,
     guard::{GuardArgs, Served},
+    origin::Origin,
     sources::{self, Sources, Unread},
-    watch::{Files, Watch},
+    watch::{Files, Texts, Unusable, Watch},
 };
 use crate::{
     causes::with_causes,
@@ -68,9 +67,10 @@ pub(super) struct Args {
     admin: Option<SocketAddr>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Where it stands who has which tier: `file:PATH`. It is read again when it changes, as policies are.
-    #[arg(long, env = "SLUICEGATE_CONFIG_SOURCE", value_name = "SOURCE")]
-    config_source: Option<ConfigSource>,
+    /// Where it stands who has which tier: `file:PATH`, or `redis://[user:password@]host[:port][/database][?domain=NAME]`
+    /// (`rediss` for TLS). It is read again when it changes, as policies are.
+    #[arg(long, env = "SLUICEGATE_CONFIG_SOURCE", value_name = "SOURCE", hide_env_values = true)]
+    config_source: Option<Unread>,
     /// The most connections that each door holds at once; further ones wait in the listen queue.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
     max_connections: u32,
@@ -121,24 +121,6 @@ impl ForwardAuthArgs {
 /// Operators are few.
 const MAX_ADMINS: u32 = 16;
 
-/// Where assignments come from.
-#[derive(Clone, Debug)]
-struct ConfigSource(PathBuf);
-
-/// Words that name no source.
-#[derive(Debug, thiserror::Error)]
-#[error("this is no source; known is `file:PATH`")]
-struct UnknownSource;
-
-impl FromStr for ConfigSource {
-    type Err = UnknownSource;
-
-    fn from_str(text: &str) -> Result<Self, UnknownSource> {
-        let path = text.strip_prefix("file:").filter(|path| !path.is_empty());
-        path.map(|path| Self(PathBuf::from(path))).ok_or(UnknownSource)
-    }
-}
-
 /// Serves until SIGTERM or SIGINT; requests in flight are answered before the process ends.
 pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
     super::runtime()?.block_on(serve(args))
@@ -147,12 +129,12 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let files = Files {
         policies: args.sources.policies.clone(),
-        assignments: args.config_source.as_ref().map(|source| source.0.clone()),
+        assignments: args.config_source.as_ref().map(Origin::parse).transpose()?,
     };
     if files.policies.is_empty() {
         tracing::info!("no `--policy` is given: a sample policy holds");
     }
-    let texts = files.read().map_err(Failure::usage)?;
+    let texts = first_texts(&files).await?;
     let written = files.parse(&texts).map_err(Failure::usage)?;
     let url = args.sources.store.url()?;
     let (store, clock) = sources::open(&url).await?;
@@ -197,6 +179,19 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     });
     tokio::join!(http, OptionFuture::from(resp), OptionFuture::from(admin));
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is written at the start. A server that has assignments is asked from here on.
+async fn first_texts(files: &Files) -> Result<Texts, Failure> {
+    if let Some(Origin::Remote(remote)) = &files.assignments {
+        remote.look().await;
+        let remote = remote.clone();
+        tokio::spawn(async move { remote.listen().await });
+    }
+    files.read().map_err(|error| match error {
+        Unusable::Unheard(_) => Failure::undecided(error),
+        _ => Failure::usage(error),
+    })
 }
 
 /// Says in the log which policies are in force.

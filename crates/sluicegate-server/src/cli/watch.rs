@@ -1,10 +1,18 @@
-//! Policies and assignments from files, read again when they change.
+//! Policies and assignments, read again when they change.
 //!
 //! The files are looked at a few times a second, by their content. That sees every way in which a file is changed (in
 //! place, by a rename, by the swapped links of a Kubernetes volume, on a network file system), where notifications miss
 //! some, and a file that is half written is not taken for whole: a change is taken once two looks have seen the same.
+//! What a server says is whole, and taken at once.
 
-use std::{fmt::Display, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    fmt::Display,
+    future::pending,
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use sluicegate::{
     Clock, Store,
@@ -19,7 +27,10 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use super::sources::{SAMPLE, read_text};
+use super::{
+    origin::Origin,
+    sources::{SAMPLE, read_text},
+};
 use crate::{
     http::Reload,
     running::{Control, Misfit, Rejected, Written},
@@ -28,14 +39,14 @@ use crate::{
 /// How often the files are looked at. Reading a policy of usual size takes microseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Files that hold what is in force; without a policy, the sample is.
-#[derive(Clone, Debug, Default)]
+/// Where it stands what is in force; without a policy, the sample is.
+#[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) policies: Vec<PathBuf>,
-    pub(super) assignments: Option<PathBuf>,
+    pub(super) assignments: Option<Origin>,
 }
 
-/// What the files hold.
+/// What they hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Texts {
     policies: Vec<String>,
@@ -51,6 +62,12 @@ pub(super) enum Unusable {
     /// One of them has mistakes.
     #[error("`{path}`: {error}")]
     Mistaken { path: String, error: PolicyError },
+    /// The server that has the assignments was not heard yet.
+    #[error("{0}")]
+    Unheard(String),
+    /// It says what it was not asked for.
+    #[error("`{name}`: the assignments are for the domain `{domain}`")]
+    OtherDomain { name: String, domain: String },
     /// They do not fit together.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -59,31 +76,23 @@ pub(super) enum Unusable {
 impl Files {
     /// Reads all of them.
     pub(super) fn read(&self) -> Result<Texts, Unusable> {
-        let read = |path: &PathBuf| {
-            let path_text = path.display().to_string();
-            read_text(path).map_err(|error| Unusable::Unreadable { path: path_text, error })
-        };
         Ok(Texts {
-            policies: self.policies.iter().map(read).collect::<Result<_, _>>()?,
-            assignments: self.assignments.as_ref().map(read).transpose()?,
+            policies: self.policies.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?,
+            assignments: self.assignments.as_ref().map(Origin::read).transpose()?,
         })
     }
 
     /// What the texts mean.
     pub(super) fn parse(&self, texts: &Texts) -> Result<Written, Unusable> {
-        let mistaken = |path: &PathBuf| {
-            let path = path.display().to_string();
-            move |error| Unusable::Mistaken { path, error }
-        };
+        let mistaken = |path: &Path| mistaken(path.display().to_string());
         let policies = self.policies.iter().zip(&texts.policies);
         let policies = policies.map(|(path, text)| Policy::parse(text).map_err(mistaken(path)));
         let mut policies = policies.collect::<Result<Vec<_>, _>>()?;
         if policies.is_empty() {
-            policies.push(Policy::parse(SAMPLE).map_err(mistaken(&PathBuf::from("sample.yaml")))?);
+            policies.push(Policy::parse(SAMPLE).map_err(mistaken(Path::new("sample.yaml")))?);
         }
         let assignments = self.assignments.as_ref().zip(texts.assignments.as_ref());
-        let assignments =
-            assignments.map(|(path, text)| Assignments::parse(text).map_err(mistaken(path))).transpose()?;
+        let assignments = assignments.map(|(origin, text)| origin.parse_text(text)).transpose()?;
         Ok(Written { policies, assignments })
     }
 
@@ -96,14 +105,49 @@ impl Files {
     }
 }
 
-/// Keeps what is in force up to date with the files.
+impl Origin {
+    fn read(&self) -> Result<String, Unusable> {
+        match self {
+            Self::File(path) => read_file(path),
+            Self::Remote(remote) => remote
+                .text()
+                .ok_or_else(|| Unusable::Unheard(remote.problem().unwrap_or_else(|| remote.name.clone()))),
+        }
+    }
+
+    fn parse_text(&self, text: &str) -> Result<Assignments, Unusable> {
+        let name = match self {
+            Self::File(path) => path.display().to_string(),
+            Self::Remote(remote) => remote.name.clone(),
+        };
+        let assignments = Assignments::parse(text).map_err(mistaken(name))?;
+        match self {
+            // Whoever may write the assignments of one domain may not write those of another.
+            Self::Remote(remote) if remote.domain != assignments.domain() => Err(Unusable::OtherDomain {
+                name: remote.name.clone(),
+                domain: assignments.domain().to_owned(),
+            }),
+            _ => Ok(assignments),
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, Unusable> {
+    read_text(path).map_err(|error| Unusable::Unreadable { path: path.display().to_string(), error })
+}
+
+fn mistaken(path: String) -> impl FnOnce(PolicyError) -> Unusable {
+    move |error| Unusable::Mistaken { path, error }
+}
+
+/// Keeps what is in force up to date with where it stands.
 pub(super) struct Watch<S, C> {
     files: Files,
     control: Arc<Control<S, C>>,
     hangup: Signal,
     reloads: mpsc::Receiver<Reload>,
     /// What was tried last, for better or worse: it is not tried again by itself.
-    tried: Option<Texts>,
+    tried: Texts,
     /// What the last look saw, if it was new.
     seen: Option<Texts>,
 }
@@ -117,7 +161,7 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         reloads: mpsc::Receiver<Reload>,
     ) -> io::Result<Self> {
         let hangup = signal(SignalKind::hangup())?;
-        Ok(Self { files, control, hangup, reloads, tried: Some(texts), seen: None })
+        Ok(Self { files, control, hangup, reloads, tried: texts, seen: None })
     }
 
     /// Watches for ever.
@@ -127,6 +171,7 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         loop {
             tokio::select! {
                 _ = looks.tick() => self.look().await,
+                () = said(&self.files) => self.hear(),
                 _ = self.hangup.recv() => drop(self.reload().await),
                 Some(reply) = self.reloads.recv() => drop(reply.send(self.reload().await)),
             }
@@ -138,30 +183,58 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         if self.files.policies.is_empty() && self.files.assignments.is_none() {
             return;
         }
-        match self.files.read_aside().await {
-            Ok(texts) if self.tried.as_ref() == Some(&texts) => self.seen = None,
+        let read = self.files.read_aside().await;
+        self.tell_unread(read.as_ref().err());
+        match read {
+            Ok(texts) if self.tried == texts => self.seen = None,
             Ok(texts) if self.seen.as_ref() == Some(&texts) => drop(self.take(texts)),
             Ok(texts) => self.seen = Some(texts),
-            Err(error) => {
-                // A file that is away for a moment is one that is being replaced; one that stays away is told once.
-                self.reject(&error);
-            }
+            Err(_) => {}
         }
     }
 
-    /// Reads the files and takes what they hold, changed or not.
-    async fn reload(&mut self) -> Result<u64, Rejected> {
-        match self.files.read_aside().await {
-            Ok(texts) => self.take(texts),
-            Err(error) => Err(self.reject(&error)),
+    /// Takes what a server has said, with the policies as they were.
+    fn hear(&mut self) {
+        let Some(Origin::Remote(remote)) = &self.files.assignments else { return };
+        let texts = Texts { assignments: remote.text(), ..self.tried.clone() };
+        if texts != self.tried {
+            drop(self.take(texts));
         }
+    }
+
+    /// Says once that something cannot be read, and once that it can be again. A file that is away for a moment is one
+    /// that is being replaced, but nobody can tell which will come back.
+    fn tell_unread(&self, error: Option<&Unusable>) {
+        let unheard = match &self.files.assignments {
+            Some(Origin::Remote(remote)) => remote.problem(),
+            _ => None,
+        };
+        let why = error.map(ToString::to_string).or(unheard);
+        let is_news = self.control.unread(why.clone());
+        match why {
+            Some(error) if is_news => {
+                tracing::error!(error, "what was written cannot be read: what is in force stays");
+            }
+            None if is_news => tracing::info!("what was written can be read again"),
+            _ => {}
+        }
+    }
+
+    /// Reads all and takes what it holds, changed or not.
+    async fn reload(&mut self) -> Result<u64, Rejected> {
+        if let Some(Origin::Remote(remote)) = &self.files.assignments {
+            remote.look().await;
+        }
+        let read = self.files.read_aside().await;
+        self.tell_unread(read.as_ref().err());
+        self.take(read.map_err(|error| Rejected(error.to_string()))?)
     }
 
     /// All of it comes into force, or nothing.
     fn take(&mut self, texts: Texts) -> Result<u64, Rejected> {
         self.seen = None;
         let written = self.files.parse(&texts);
-        self.tried = Some(texts);
+        self.tried = texts;
         let taken = written.and_then(|written| Ok(self.control.replace(written)?));
         match taken {
             Ok(version) => {
@@ -178,5 +251,13 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
             tracing::error!(error = %why, "the policies are not taken: those in force stay");
         }
         why
+    }
+}
+
+/// Waits until a server has said something new; for ever, if none is asked.
+async fn said(files: &Files) {
+    match &files.assignments {
+        Some(Origin::Remote(remote)) => remote.changed().await,
+        _ => pending().await,
     }
 }

@@ -21,7 +21,7 @@ use crate::{process::sluicegate, support::Client};
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A serving process with an admin door; it is killed when dropped.
-struct Served {
+pub(crate) struct Served {
     child: Child,
     http: SocketAddr,
     admin: SocketAddr,
@@ -29,7 +29,7 @@ struct Served {
 }
 
 impl Served {
-    fn start(folder: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(folder: &Path, arguments: &[&str]) -> Self {
         let log = folder.join("log");
         let mut command = sluicegate();
         command.args(["serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(arguments);
@@ -47,18 +47,18 @@ impl Served {
         Self { child, http, admin, log }
     }
 
-    fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
+    pub(crate) fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let token = format!("Bearer {TOKEN}");
         let headers = [("authorization", token.as_str()), ("content-type", "application/json")];
         let reply = Client::connect(self.admin).request(method, path, &headers, body.as_bytes());
         (reply.status, reply.json())
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         self.admin("GET", "/admin/status", "").1
     }
 
-    fn take(&self, attributes: &Value) -> Value {
+    pub(crate) fn take(&self, attributes: &Value) -> Value {
         let body = json!({"attributes": attributes}).to_string();
         Client::connect(self.http).post("/v1/take", body).json()
     }
@@ -78,7 +78,7 @@ impl Served {
         }
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap()
     }
 }
@@ -90,7 +90,7 @@ impl Drop for Served {
     }
 }
 
-fn of_amount(amount: u64) -> String {
+pub(crate) fn of_amount(amount: u64) -> String {
     format!(
         "version: 1\nlimits:\n  - {{ name: per-user, algorithm: fixed_window, limit: {amount}, per: 1d, align: first_request, key: [user] }}\n"
     )

@@ -15,4 +15,5 @@ mod lifecycle;
 mod openapi;
 mod process;
 mod redis;
+mod source;
 mod support;

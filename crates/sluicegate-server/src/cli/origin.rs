@@ -1,0 +1,120 @@
+//! Where it stands who has which tier: a file, or a server that is heard over the network.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use sluicegate::core::policy::MAX_FILE_LEN;
+use sluicegate_redis::{ConfigSource, RedisConfig};
+use tokio::{sync::Notify, time::timeout};
+
+use super::{Failure, sources::Unread};
+use crate::{causes::with_causes, domains::DEFAULT_DOMAIN};
+
+/// How often a server is asked when it publishes nothing: notices get lost with connections.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Where assignments come from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// A server.
+    Remote(Arc<Remote>),
+}
+
+impl Origin {
+    /// Reads the words of `--config-source`, which may hold a password and are not repeated.
+    pub(super) fn parse(words: &Unread) -> Result<Self, Failure> {
+        let words = words.0.as_str();
+        if let Some(path) = words.strip_prefix("file:").filter(|path| !path.is_empty()) {
+            return Ok(Self::File(PathBuf::from(path)));
+        }
+        if !["redis://", "rediss://"].iter().any(|scheme| words.starts_with(scheme)) {
+            let what =
+                "`--config-source` names no source; known are `file:PATH`, `redis://…` and `rediss://…`";
+            return Err(Failure::usage(what));
+        }
+        let (url, domain) = words.split_once("?domain=").unwrap_or((words, DEFAULT_DOMAIN));
+        let config = RedisConfig::from_url(url).map_err(|error| Failure::usage(with_causes(&error)))?;
+        let source = ConfigSource::new(&config, domain, MAX_FILE_LEN);
+        let source = source.map_err(|error| Failure::usage(with_causes(&error)))?;
+        let name = format!("{config}?domain={domain}");
+        Ok(Self::Remote(Arc::new(Remote::new(name, domain, source))))
+    }
+}
+
+/// A server as it was heard last. Nothing waits for it: while it is down, what it said last is what it says.
+#[derive(Debug)]
+pub(super) struct Remote {
+    /// Its URL, without a password.
+    pub(super) name: String,
+    /// The domain whose assignments it has.
+    pub(super) domain: String,
+    source: tokio::sync::Mutex<ConfigSource>,
+    published: Arc<Notify>,
+    heard: Mutex<Heard>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Heard {
+    text: Option<String>,
+    problem: Option<String>,
+}
+
+impl Remote {
+    fn new(name: String, domain: &str, source: ConfigSource) -> Self {
+        let published = source.published();
+        let source = tokio::sync::Mutex::new(source);
+        Self {
+            name,
+            domain: domain.to_owned(),
+            source,
+            published,
+            heard: Mutex::default(),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Asks the server now.
+    pub(super) async fn look(&self) {
+        let read = self.source.lock().await.read().await;
+        let mut heard = self.heard();
+        heard.problem = read.as_ref().err().map(|error| format!("`{}`: {}", self.name, with_causes(error)));
+        if let Ok(Some(text)) = read {
+            heard.text = Some(text);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks for ever: when something is published, and now and then.
+    pub(super) async fn listen(&self) {
+        loop {
+            // Either way it is time to ask.
+            let _elapsed = timeout(LOOK_EVERY, self.published.notified()).await;
+            self.look().await;
+        }
+    }
+
+    /// Waits until the server has said something new.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// What it said last.
+    pub(super) fn text(&self) -> Option<String> {
+        self.heard().text.clone()
+    }
+
+    /// Why it could not be heard, if the last try failed.
+    pub(super) fn problem(&self) -> Option<String> {
+        self.heard().problem.clone()
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
