@@ -7,13 +7,20 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use sluicegate_core::{Attributes, Costs, LimitId, Retry, Subject, policy::Applied};
+use sluicegate_core::{
+    Attributes, Costs, LimitId, Retry, Subject,
+    policy::{Applied, AskError},
+};
 use tokio::{
     sync::Mutex as Turn,
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{clock::Clock, limiter::Limiter, limiter::LimiterError, limiter::Verdict, store::Store};
+use crate::{
+    clock::Clock,
+    limiter::{Limiter, Verb, Verdict},
+    store::SureStore,
+};
 
 /// Queues that are looked through for ended ones when a new one is made: the map holds at most twice as many as wait.
 const MIN_SWEPT: usize = 64;
@@ -48,7 +55,7 @@ impl Queues {
     }
 }
 
-impl<S: Store, C: Clock> Limiter<S, C> {
+impl<S: SureStore, C: Clock> Limiter<S, C> {
     /// Takes, and waits until there is room: for callers that would rather wait than be refused, such as workers that
     /// call an API with a limit of its own. A leaky bucket's delay is waited for, too.
     ///
@@ -77,13 +84,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     /// ```
     ///
     /// # Errors
-    /// As [`Limiter::take`].
+    /// [`AskError`] if the request does not fit the policy.
     pub async fn acquire(
         &self,
         attributes: &Attributes,
         costs: &Costs,
         patience: Duration,
-    ) -> Result<Verdict<'_>, LimiterError> {
+    ) -> Result<Verdict<'_>, AskError> {
         let until = Instant::now().checked_add(patience);
         let lane = self.queues().lane(awaited(&self.policy().apply(attributes, costs)?.limits));
         let turn = match until {
@@ -91,10 +98,10 @@ impl<S: Store, C: Clock> Limiter<S, C> {
             None => Some(lane.lock().await),
         };
         if turn.is_none() {
-            return self.peek(attributes, costs).await;
+            return self.decide_surely(Verb::Peek, attributes, costs).await;
         }
         loop {
-            let verdict = self.take(attributes, costs).await?;
+            let verdict = self.decide_surely(Verb::Take, attributes, costs).await?;
             match verdict.retry() {
                 Some(Retry::After(wait)) if is_within(wait, until) => sleep(wait).await,
                 None if verdict.allowed => {

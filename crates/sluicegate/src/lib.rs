@@ -5,6 +5,10 @@ mod asks;
 pub mod clock;
 pub mod embedded;
 pub mod guard;
+#[cfg(feature = "http")]
+pub mod headers;
+#[cfg(feature = "tower")]
+mod layer;
 mod limiter;
 mod shadow;
 mod store;
@@ -12,6 +16,8 @@ pub mod testing;
 
 pub use asks::Merged;
 pub use clock::{Clock, CoarseClock, SystemClock};
+#[cfg(feature = "tower")]
+pub use layer::{RateLimitLayer, RateLimited};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;
 pub use store::{Counted, Once, Store, StoreError, SureStore};

@@ -10,6 +10,7 @@ use std::{
 
 use futures_util::{FutureExt, future::OptionFuture};
 use hyper::header::HeaderName;
+use sluicegate::headers::{Families, HeaderStyle, Reset};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -27,7 +28,7 @@ use super::{
 use crate::{
     causes::with_causes,
     client::{ClientRule, Proxies},
-    http::{self, Admin, Declared, Door, DoorConfig, Families, ForwardAuth, HeaderStyle, Reset},
+    http::{self, Admin, Declared, Door, DoorConfig, ForwardAuth},
     resp,
     running::{Control, Misfit, Status},
 };

@@ -14,13 +14,13 @@ use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming, http::reques
 use sluicegate::{
     Clock, SureStore, Verb, Verdict,
     core::{Costs, policy::AskError},
+    headers::{self, HeaderStyle},
 };
 
 use super::{
     answer::{Answer, JSON, PROBLEM_JSON, answer},
     body, decision,
     forward_auth::{self, ForwardAuth},
-    headers::{self, HeaderStyle},
     problem::{Problem, shortened},
     request::{Ask, Batch},
     server::Service,

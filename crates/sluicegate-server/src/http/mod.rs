@@ -6,7 +6,6 @@ mod body;
 mod decision;
 mod door;
 mod forward_auth;
-mod headers;
 mod linger;
 mod problem;
 mod request;
@@ -17,7 +16,6 @@ pub use answer::Answer;
 pub(crate) use decision::{json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
 pub use forward_auth::{Declared, ForwardAuth, NoSource};
-pub use headers::{Families, HeaderStyle, Reset, UnknownFamily};
 pub(crate) use request::MAX_COST;
 pub use server::{Config, Service, serve};
 

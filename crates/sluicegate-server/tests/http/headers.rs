@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sfv::{BareItem, List, ListEntry, Parser};
-use sluicegate_server::http::{DoorConfig, Families, HeaderStyle, Reset};
+use sluicegate::headers::{Families, HeaderStyle, Reset};
+use sluicegate_server::http::DoorConfig;
 
 use crate::support::{NOW_S, Reply, Server};
 

@@ -3,14 +3,13 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use hyper::{
+use http::{
     HeaderMap, StatusCode,
     header::{HeaderName, HeaderValue, RETRY_AFTER},
 };
-use sluicegate::{
-    LimitVerdict, Verdict,
-    core::{Micros, Retry},
-};
+use sluicegate_core::{Micros, Retry};
+
+use crate::limiter::{LimitVerdict, Verdict};
 
 /// The largest integer of a structured field.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -39,7 +38,7 @@ impl Default for HeaderStyle {
 /// Families of headers, each on or off. `Retry-After` is sent with every 429.
 ///
 /// ```
-/// use sluicegate_server::http::Families;
+/// use sluicegate::headers::Families;
 /// assert_eq!("ietf".parse(), Ok(Families { ietf: true, x_ratelimit: false }));
 /// assert_eq!("none".parse(), Ok(Families { ietf: false, x_ratelimit: false }));
 /// assert!("iefs".parse::<Families>().is_err());
@@ -88,7 +87,7 @@ impl fmt::Display for Families {
 }
 
 /// What `X-RateLimit-Reset` counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reset {
     /// Seconds since 1970-01-01T00:00:00Z.
     Epoch,
@@ -96,8 +95,25 @@ pub enum Reset {
     Delta,
 }
 
+/// What a reset cannot count.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a reset counts from the `epoch`, or is a `delta` from now")]
+pub struct UnknownReset;
+
+impl FromStr for Reset {
+    type Err = UnknownReset;
+
+    fn from_str(text: &str) -> Result<Self, UnknownReset> {
+        match text {
+            "epoch" => Ok(Self::Epoch),
+            "delta" => Ok(Self::Delta),
+            _ => Err(UnknownReset),
+        }
+    }
+}
+
 /// Adds the headers of a decision that is answered with `status`.
-pub(super) fn add(headers: &mut HeaderMap, verdict: &Verdict<'_>, status: StatusCode, style: HeaderStyle) {
+pub fn add(headers: &mut HeaderMap, verdict: &Verdict<'_>, status: StatusCode, style: HeaderStyle) {
     if style.families.ietf {
         add_list(headers, RATELIMIT_POLICY, verdict, |limit| limit.decision.limit, push_policy);
         add_list(headers, RATELIMIT, verdict, |limit| limit.decision.remaining, push_service_limit);
@@ -135,7 +151,7 @@ fn add_list(
         push(&mut list, limit, number);
     }
     if !list.is_empty()
-        && let Ok(value) = HeaderValue::from_maybe_shared(hyper::body::Bytes::from(list))
+        && let Ok(value) = HeaderValue::from_maybe_shared(bytes::Bytes::from(list))
     {
         headers.insert(name, value);
     }
