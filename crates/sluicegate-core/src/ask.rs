@@ -83,6 +83,20 @@ impl Subject {
         Self(text.into())
     }
 
+    /// The subject of one shard of this counter. Its number stands in the tag, so that shards are in different slots;
+    /// `!` is escaped everywhere else, so no other subject has this text.
+    ///
+    /// ```
+    /// use sluicegate_core::Subject;
+    /// assert_eq!(Subject::new("api", &[], &[]).shard(3).as_str(), "{api:!3}");
+    /// ```
+    #[must_use]
+    pub fn shard(&self, number: usize) -> Self {
+        let (tag, rest) = self.split();
+        let open = tag.strip_suffix('}').unwrap_or(tag);
+        Self(format!("{open}:!{number}}}{rest}").into())
+    }
+
     /// The canonical text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -190,6 +204,20 @@ mod tests {
             prop_assert_eq!(text.matches('{').count(), 1);
             prop_assert_eq!(text.matches('}').count(), 1);
             prop_assert_eq!(text.find('{'), Some(0));
+        }
+    }
+
+    proptest! {
+        /// Whatever the attributes are called: a shard is nobody else's counter.
+        #[test]
+        fn a_shard_has_the_subject_of_no_other_counter(a in pairs(), b in pairs(), name in "!?[0-9]{1,2}", shard in 0..64usize) {
+            let mut close = b.clone();
+            close.push((name, None));
+            let (none, split) = (Pairs::new(), subject(&Pairs::new(), &a).shard(shard));
+            prop_assert_ne!(&split, &subject(&none, &b));
+            prop_assert_ne!(&split, &subject(&none, &close));
+            prop_assert_eq!(split == subject(&none, &b).shard(shard), a == b);
+            prop_assert_ne!(split, subject(&none, &a).shard(shard + 1));
         }
     }
 

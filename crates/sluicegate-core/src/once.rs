@@ -43,6 +43,13 @@ impl RequestId {
         &self.0
     }
 
+    /// A number that is always the same for this id: which shard of a counter its request goes to.
+    pub fn number(&self) -> u32 {
+        let digest: [u8; 32] = Sha256::digest(self.as_str()).into();
+        let [a, b, c, d, ..] = digest;
+        u32::from_le_bytes([a, b, c, d])
+    }
+
     /// Within which the id is one request: the tag of the first ask's subject, which begins with its domain. So the
     /// ids of two domains never meet, nor do those of two users where the first limit counts by user.
     pub fn scope<'a>(asks: &'a [Ask<'_>]) -> &'a str {

@@ -6,9 +6,7 @@ use std::{fmt::Write as _, time::Duration};
 use proptest::prelude::*;
 use sluicegate_core::{
     Algorithm, Align, Attributes, Costs, Limit, Policy,
-    policy::{
-        Applied, AskError, Grant, IfMissing, MAX_APPLIED, MAX_FILE_LEN, MAX_LIMITS, Matcher, PolicyError,
-    },
+    policy::{Applied, AskError, IfMissing, MAX_APPLIED, MAX_FILE_LEN, MAX_LIMITS, Matcher, PolicyError},
 };
 
 /// A policy of limits written in flow style, one a line.
@@ -38,10 +36,7 @@ fn subject(applied: &Applied<'_>) -> String {
 }
 
 fn bounded(limit: &Limit) -> &sluicegate_core::Rule {
-    match &limit.grant {
-        Grant::Bounded(rule) => rule,
-        Grant::Unlimited { .. } => panic!("`{}` is unlimited", limit.name),
-    }
+    limit.grant.rule().unwrap_or_else(|| panic!("`{}` is unlimited", limit.name))
 }
 
 #[test]

@@ -11,6 +11,7 @@ pub mod headers;
 mod layer;
 mod limiter;
 mod shadow;
+mod shards;
 mod store;
 pub mod testing;
 

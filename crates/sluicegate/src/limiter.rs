@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, RequestId, Retry,
+    Algorithm, AskDecision, Attributes, Costs, DecidedBy, Decision, Micros, Policy, RequestId, Retry,
     policy::{Applied, AskError, Enforcement, Grant, Matched},
 };
 
@@ -11,6 +11,7 @@ use crate::{
     acquire::Queues,
     clock::Clock,
     shadow,
+    shards::{self, Pick},
     store::{Once, Store, StoreError, SureStore},
 };
 
@@ -196,13 +197,13 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         attributes: &Attributes,
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
-        let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
+        let (matched, pick) = (self.policy.apply(attributes, costs)?, Pick::of_id(id));
+        let (asks, now) = (pick.asks(&matched, Enforcement::On), self.clock.now());
         let once = match asks.as_slice() {
             [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
             asks => self.store.take_once(id, asks, now).await?,
         };
-        let verdict = self.tell_once(&matched, now, once).await;
+        let verdict = self.tell_once(&matched, pick, now, once).await;
         verdict.ok_or_else(|| LimiterError::OtherRequest(id.clone()))
     }
 
@@ -224,14 +225,19 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         attributes: &Attributes,
         costs: &Costs,
     ) -> Result<Verdict<'_>, LimiterError> {
-        let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
-        let decision = match (asks.as_slice(), verb) {
+        let (matched, pick) = (self.policy.apply(attributes, costs)?, Pick::by_chance());
+        let (asks, now) = (pick.asks(&matched, Enforcement::On), self.clock.now());
+        let mut decision = match (asks.as_slice(), verb) {
             ([], _) => Decision::of(Vec::new()),
             (asks, Verb::Take) => self.store.take(asks, now).await?,
             (asks, Verb::Peek) => self.store.peek(asks, now).await?,
         };
-        Ok(self.tell(verb, &matched, now, decision).await)
+        if verb == Verb::Take
+            && let Some(asks) = pick.once_more(&matched, &decision)
+        {
+            decision = self.store.take(&asks, now).await?;
+        }
+        Ok(self.tell(verb, &matched, pick, now, decision).await)
     }
 }
 
@@ -241,21 +247,27 @@ impl<S: Store, C: Clock> Limiter<S, C> {
         &self,
         verb: Verb,
         matched: &Matched<'p>,
+        pick: Pick,
         now: Micros,
         decision: Decision,
     ) -> Verdict<'p> {
-        let asks = asks(matched, Enforcement::Shadow);
         let verb = if decision.allowed { verb } else { Verb::Peek };
-        let watched = shadow::watch(&self.store, verb, &asks, now).await;
+        let watched = shadow::watch(&self.store, verb, matched, pick, now).await;
         Verdict::of(matched, now, decision, watched)
     }
 
     /// The same of a request with an id: when it is made again, the limits in shadow have counted it before.
-    async fn tell_once<'p>(&self, matched: &Matched<'p>, now: Micros, once: Once) -> Option<Verdict<'p>> {
+    async fn tell_once<'p>(
+        &self,
+        matched: &Matched<'p>,
+        pick: Pick,
+        now: Micros,
+        once: Once,
+    ) -> Option<Verdict<'p>> {
         match once {
             Once::Decided { decision, at } => {
                 let verb = if at == now { Verb::Take } else { Verb::Peek };
-                Some(self.tell(verb, matched, at, decision).await)
+                Some(self.tell(verb, matched, pick, at, decision).await)
             }
             Once::OtherRequest => None,
         }
@@ -273,13 +285,13 @@ impl<S: SureStore, C: Clock> Limiter<S, C> {
         attributes: &Attributes,
         costs: &Costs,
     ) -> Result<Option<Verdict<'_>>, AskError> {
-        let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
+        let (matched, pick) = (self.policy.apply(attributes, costs)?, Pick::of_id(id));
+        let (asks, now) = (pick.asks(&matched, Enforcement::On), self.clock.now());
         let once = match asks.as_slice() {
             [] => Once::Decided { decision: Decision::of(Vec::new()), at: now },
             asks => self.store.decide_once(id, asks, now).await,
         };
-        Ok(self.tell_once(&matched, now, once).await)
+        Ok(self.tell_once(&matched, pick, now, once).await)
     }
 
     /// [`Limiter::decide`] over a store that always decides.
@@ -292,20 +304,19 @@ impl<S: SureStore, C: Clock> Limiter<S, C> {
         attributes: &Attributes,
         costs: &Costs,
     ) -> Result<Verdict<'_>, AskError> {
-        let matched = self.policy.apply(attributes, costs)?;
-        let (asks, now) = (asks(&matched, Enforcement::On), self.clock.now());
-        let decision = match asks.as_slice() {
+        let (matched, pick) = (self.policy.apply(attributes, costs)?, Pick::by_chance());
+        let (asks, now) = (pick.asks(&matched, Enforcement::On), self.clock.now());
+        let mut decision = match asks.as_slice() {
             [] => Decision::of(Vec::new()),
             asks => self.store.decide(verb, asks, now).await,
         };
-        Ok(self.tell(verb, &matched, now, decision).await)
+        if verb == Verb::Take
+            && let Some(asks) = pick.once_more(&matched, &decision)
+        {
+            decision = self.store.decide(verb, &asks, now).await;
+        }
+        Ok(self.tell(verb, &matched, pick, now, decision).await)
     }
-}
-
-/// What a store is asked for the limits of this enforcement; unlimited ones ask nothing.
-fn asks<'p>(matched: &Matched<'p>, enforcement: Enforcement) -> Vec<Ask<'p>> {
-    let limits = matched.limits.iter().filter(|applied| applied.enforcement == enforcement);
-    limits.filter_map(|applied| applied.ask.clone()).collect()
 }
 
 impl<'p> Verdict<'p> {
@@ -343,7 +354,11 @@ impl<'p> LimitVerdict<'p> {
             unit: &applied.limit.unit,
             cost: applied.cost,
             enforcement: applied.enforcement,
-            decision: answer.unwrap_or_else(|| unasked(applied.grant)),
+            decision: match (answer, applied.shards()) {
+                (Some(part), Some(shards)) => shards::told(shards, part),
+                (Some(answer), None) => answer,
+                (None, _) => unasked(applied.grant),
+            },
         }
     }
 }
@@ -356,6 +371,11 @@ fn unasked(grant: &Grant) -> AskDecision {
         Grant::Bounded(rule) => AskDecision {
             limit: Some(rule.amount()),
             capacity: Some(rule.max_cost()),
+            ..AskDecision::UNLIMITED
+        },
+        Grant::Sharded(shards) => AskDecision {
+            limit: Some(shards.whole().amount()),
+            capacity: Some(shards.max_cost()),
             ..AskDecision::UNLIMITED
         },
     }

@@ -7,25 +7,44 @@
 
 use std::slice;
 
-use sluicegate_core::{Ask, AskDecision, Micros};
+use sluicegate_core::{
+    Ask, AskDecision, Micros,
+    policy::{Enforcement, Matched},
+};
 
-use crate::{limiter::Verb, store::Store};
+use crate::{
+    limiter::Verb,
+    shards::{self, Pick},
+    store::Store,
+};
 
-/// What each of these asks would have said; `None` where the store could not say.
+/// What each limit in shadow would have said; `None` where the store could not say.
 pub(crate) async fn watch<S: Store>(
     store: &S,
     verb: Verb,
-    asks: &[Ask<'_>],
+    matched: &Matched<'_>,
+    pick: Pick,
     now: Micros,
 ) -> Vec<Option<AskDecision>> {
-    let mut answers = Vec::with_capacity(asks.len());
-    for ask in asks {
-        let alone = slice::from_ref(ask);
-        let decided = match verb {
-            Verb::Take => store.take(alone, now).await,
-            Verb::Peek => store.peek(alone, now).await,
-        };
-        answers.push(decided.ok().and_then(|decision| decision.asks.first().copied()));
+    let mut answers = Vec::new();
+    for applied in shards::of(matched, Enforcement::Shadow) {
+        let mut answer = alone(store, verb, pick.on_first(applied), now).await;
+        let denied = answer.filter(|answer| verb == Verb::Take && !answer.allowed);
+        if let Some(another) = denied.and_then(|denied| pick.on_another(applied, &denied)) {
+            answer = alone(store, verb, Some(another), now).await;
+        }
+        answers.push(answer);
     }
     answers
+}
+
+/// What one ask would have been told if it were the only one.
+async fn alone<S: Store>(store: &S, verb: Verb, ask: Option<Ask<'_>>, now: Micros) -> Option<AskDecision> {
+    let ask = ask?;
+    let asks = slice::from_ref(&ask);
+    let decided = match verb {
+        Verb::Take => store.take(asks, now).await,
+        Verb::Peek => store.peek(asks, now).await,
+    };
+    decided.ok()?.asks.first().copied()
 }

@@ -1,6 +1,8 @@
 //! From a request to its asks: which limits apply, and what each of them grants.
 
-use super::{Attributes, Costs, Enforcement, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, TIER};
+use super::{
+    Attributes, Costs, Enforcement, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, Shards, TIER,
+};
 use crate::ask::{Ask, Subject};
 
 /// A request that a policy cannot turn into asks.
@@ -63,8 +65,33 @@ pub struct Applied<'p> {
     pub amount_of: AmountOf<'p>,
     /// The cost in the limit's unit.
     pub cost: u64,
-    /// The ask; `None` if unlimited or off.
+    /// The ask; `None` if unlimited or off. Where the counter is split it is that of one shard, the first.
     pub ask: Option<Ask<'p>>,
+    /// Where the counter is split: its subject before it was.
+    unsplit: Option<Subject>,
+}
+
+impl<'p> Applied<'p> {
+    /// The shards that the counter is split over; `None` if it is not, or if nothing is asked.
+    pub fn shards(&self) -> Option<&'p Shards> {
+        match self.grant {
+            Grant::Sharded(shards) if self.ask.is_some() => Some(shards),
+            _ => None,
+        }
+    }
+
+    /// The ask on the shard of this number, counted round; where the counter is not split it is always the same. A cost
+    /// that not every shard could ever admit is asked of the one that grants the least.
+    pub fn ask_on(&self, shard: usize) -> Option<Ask<'p>> {
+        let (Some(shards), Some(unsplit)) = (self.shards(), &self.unsplit) else { return self.ask.clone() };
+        Some(ask_on(self.limit, shards, unsplit, self.cost, shard))
+    }
+}
+
+fn ask_on<'p>(limit: &'p Limit, shards: &'p Shards, unsplit: &Subject, cost: u64, shard: usize) -> Ask<'p> {
+    let (shard, rule) = shards.for_cost(cost, shard);
+    let on_store_failure = limit.on_store_failure;
+    Ask { on_store_failure, ..Ask::new(rule, limit.id, unsplit.shard(shard), cost) }
 }
 
 /// Where the amount of a limit comes from, for a request: an override before a tier, a tier before the limit itself.
@@ -110,16 +137,20 @@ impl Policy {
             }
             let (grant, amount_of) = exceptions.grant(at, limit);
             let cost = costs.of(&limit.unit);
-            let ask = match grant {
-                _ if enforcement == Enforcement::Off => None,
-                Grant::Unlimited { .. } => None,
+            let (ask, unsplit) = match grant {
+                _ if enforcement == Enforcement::Off => (None, None),
+                Grant::Unlimited { .. } => (None, None),
                 Grant::Bounded(rule) => {
                     let subject = self.subject(limit, attributes, &limits);
                     let on_store_failure = limit.on_store_failure;
-                    Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject, cost) })
+                    (Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject, cost) }), None)
+                }
+                Grant::Sharded(shards) => {
+                    let unsplit = self.subject_of(limit, attributes);
+                    (Some(ask_on(limit, shards, &unsplit, cost, 0)), Some(unsplit))
                 }
             };
-            limits.push(Applied { limit, enforcement, grant, amount_of, cost, ask });
+            limits.push(Applied { limit, enforcement, grant, amount_of, cost, ask, unsplit });
         }
         Ok(Matched { exempt: None, limits })
     }
@@ -174,15 +205,22 @@ impl Policy {
 
     /// The subject of a limit; limits that count by the same key share one text.
     fn subject(&self, limit: &Limit, attributes: &Attributes, earlier: &[Applied<'_>]) -> Subject {
-        let mut same_key = earlier.iter().filter(|other| other.limit.key == limit.key);
+        let mut same_key =
+            earlier.iter().filter(|other| other.limit.key == limit.key && other.unsplit.is_none());
         if let Some(ask) = same_key.find_map(|other| other.ask.as_ref()) {
             return ask.subject.clone();
         }
         self.subject_of(limit, attributes)
     }
 
-    /// What a limit counts a request by.
-    pub fn subject_of(&self, limit: &Limit, attributes: &Attributes) -> Subject {
+    /// What a limit may have counted a request by: one subject, or one for each shard.
+    pub fn subjects_of(&self, limit: &Limit, attributes: &Attributes) -> Vec<Subject> {
+        let unsplit = self.subject_of(limit, attributes);
+        let shards = usize::try_from(limit.shards).unwrap_or(1);
+        if shards <= 1 { vec![unsplit] } else { (0..shards).map(|shard| unsplit.shard(shard)).collect() }
+    }
+
+    fn subject_of(&self, limit: &Limit, attributes: &Attributes) -> Subject {
         let (slot_by, key) = (pairs(self.slot_by(), attributes), pairs(&limit.key, attributes));
         Subject::new(self.domain(), &slot_by, &key)
     }

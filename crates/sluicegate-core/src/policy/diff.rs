@@ -88,7 +88,7 @@ fn of_limit(old: &Limit, new: &Limit) -> Vec<Change> {
     if old.name != new.name {
         note("renamed", format!("was `{}`; {KEPT}", old.name));
     }
-    if old.id != new.id || old.key != new.key {
+    if old.id != new.id || old.key != new.key || old.shards != new.shards {
         let (was, is) = (describe(old), describe(new));
         note("restarted", format!("{is}, instead of {was}: its counters begin anew"));
     } else if let Some((kind, what)) = of_grant(&old.grant, &new.grant) {
@@ -123,9 +123,9 @@ fn of_limit(old: &Limit, new: &Limit) -> Vec<Change> {
 
 /// What a grant's change means for the requests that it holds for; the algorithm and window are the same.
 fn of_grant(old: &Grant, new: &Grant) -> Option<(&'static str, String)> {
-    let numbers = |grant: &Grant| match grant {
-        Grant::Bounded(rule) => (rule.amount(), rule.max_cost(), rule.horizon()),
-        Grant::Unlimited { .. } => (u64::MAX, u64::MAX, Duration::ZERO),
+    let numbers = |grant: &Grant| match grant.rule() {
+        Some(rule) => (rule.amount(), rule.max_cost(), rule.horizon()),
+        None => (u64::MAX, u64::MAX, Duration::ZERO),
     };
     let (was, is) = (numbers(old), numbers(new));
     let words = format!("{} instead of {}; {KEPT}", amount(new), amount(old));
@@ -139,12 +139,12 @@ fn of_grant(old: &Grant, new: &Grant) -> Option<(&'static str, String)> {
 
 fn amount(grant: &Grant) -> String {
     let (_, window) = grant.shape();
-    match grant {
-        Grant::Unlimited { .. } => "unlimited".to_owned(),
-        Grant::Bounded(rule) if rule.max_cost() == rule.amount() => {
+    match grant.rule() {
+        None => "unlimited".to_owned(),
+        Some(rule) if rule.max_cost() == rule.amount() => {
             format!("{} per {window:?}", rule.amount())
         }
-        Grant::Bounded(rule) => {
+        Some(rule) => {
             format!("{} per {window:?} with bursts of {}", rule.amount(), rule.max_cost())
         }
     }
@@ -152,8 +152,11 @@ fn amount(grant: &Grant) -> String {
 
 fn describe(limit: &Limit) -> String {
     let (algorithm, _) = limit.grant.shape();
-    let key =
-        if limit.key.is_empty() { "all together".to_owned() } else { format!("by {}", limit.key.join(", ")) };
+    let key = match limit.shards {
+        _ if !limit.key.is_empty() => format!("by {}", limit.key.join(", ")),
+        1 => "all together".to_owned(),
+        shards => format!("all together over {shards} shards"),
+    };
     format!("{algorithm} of {} {key}, for {}", amount(&limit.grant), limit.matcher)
 }
 

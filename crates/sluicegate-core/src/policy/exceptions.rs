@@ -206,5 +206,5 @@ fn limit_of<'n>(name: &'n Node, known: &Known<'_>) -> Result<Option<(&'n str, us
 /// The limit again, with other amounts: so it is checked as the limit itself is.
 fn grant(name: &str, node: &Node, known: &Known<'_>, problems: &mut Problems) -> Option<Grant> {
     let amounts = amounts_of(known.files.get(name)?, node, problems)?;
-    resolve_grant(&amounts, problems).map(|(_, grant)| grant)
+    resolve_grant(&amounts, problems).map(|(_, grant, _)| grant)
 }

@@ -27,6 +27,7 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "burst",
     "align",
     "max_delay",
+    "shards",
     "if_missing",
     "on_store_failure",
     "headroom",
@@ -72,6 +73,7 @@ pub(super) struct LimitFile {
     pub(super) burst: Option<Field>,
     pub(super) align: Option<Field>,
     pub(super) max_delay: Option<Field>,
+    pub(super) shards: Option<Field>,
     pub(super) if_missing: Option<Field>,
     pub(super) on_store_failure: Option<Field>,
     pub(super) headroom: Option<Field>,
@@ -114,7 +116,7 @@ const AMOUNTS: Schema = Schema {
 const LIMIT: Schema = Schema {
     owner: "a limit",
     known: LIMIT_FIELDS,
-    later: &["shards", "period", "lease", "on_lease_end", "overdraft", "tiers", "overrides"],
+    later: &["period", "lease", "on_lease_end", "overdraft", "tiers", "overrides"],
     synonyms: &[
         ("window", "per"),
         ("interval", "per"),
@@ -195,6 +197,7 @@ impl LimitFile {
             burst: fields.take("burst"),
             align: fields.take("align"),
             max_delay: fields.take("max_delay"),
+            shards: fields.take("shards"),
             if_missing: fields.take("if_missing"),
             on_store_failure: fields.take("on_store_failure"),
             headroom: fields.take("headroom"),

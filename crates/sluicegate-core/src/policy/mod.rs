@@ -28,6 +28,7 @@ mod pattern;
 mod problem;
 mod request;
 mod resolve;
+mod shards;
 mod suggest;
 pub mod tree;
 mod words;
@@ -43,6 +44,7 @@ pub use pattern::PatternError;
 pub use problem::{Place, PolicyError, Problem};
 pub use request::{Attributes, Costs};
 pub use resolve::MAX_FILE_LEN;
+pub use shards::{MAX_SHARDS, MIN_SHARDS, Shards};
 pub use words::{MAX_ATTRIBUTES, MAX_NAME_LEN};
 
 /// The unit that a plain cost counts.
@@ -107,6 +109,8 @@ pub struct Limit {
     pub unit: String,
     /// The attributes that it counts by; none is one counter for all.
     pub key: Vec<String>,
+    /// How many counters it is split over; 1 if it is not.
+    pub shards: u32,
     /// The requests that it applies to.
     pub matcher: Matcher,
     /// What to do when the request lacks an attribute of the key.
@@ -126,6 +130,8 @@ pub struct Limit {
 pub enum Grant {
     /// At most what the rule says.
     Bounded(Rule),
+    /// The same, split over several counters.
+    Sharded(Shards),
     /// Everything: reported and not counted.
     Unlimited {
         /// The algorithm that is named in answers.
@@ -140,7 +146,17 @@ impl Grant {
     pub fn shape(&self) -> (Algorithm, Duration) {
         match self {
             Self::Bounded(rule) => (rule.algorithm(), rule.window()),
+            Self::Sharded(shards) => (shards.whole().algorithm(), shards.whole().window()),
             Self::Unlimited { algorithm, window } => (*algorithm, *window),
+        }
+    }
+
+    /// The rule of all that is granted; `None` if that is unlimited.
+    pub fn rule(&self) -> Option<&Rule> {
+        match self {
+            Self::Bounded(rule) => Some(rule),
+            Self::Sharded(shards) => Some(shards.whole()),
+            Self::Unlimited { .. } => None,
         }
     }
 }

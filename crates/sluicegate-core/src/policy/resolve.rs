@@ -1,6 +1,6 @@
 //! From what was typed to what is meant: a resolved policy cannot hold a nonsense.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, num::NonZeroU32, time::Duration};
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +12,7 @@ use super::{
     lint::{LINTS, Lint},
     matching::matcher,
     problem::{Place, PolicyError, Problem, Problems},
+    shards,
     suggest::{closest, did_you_mean},
     tree::{self, Node, Value},
     words::{names, own_name, word},
@@ -181,28 +182,49 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let enforcement = problems.note(choice(file.enforcement.as_ref(), &ENFORCEMENT));
     let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
     let on_store_failure = problems.note(failure::on_store_failure(file));
-    let (rule, grant) = resolve_grant(file, problems)?;
+    let (rule, grant, shards) = resolve_grant(file, problems)?;
     let name = name?;
     let id = LimitId::of(stable_id?.as_deref().unwrap_or(&name), &rule);
     let (key, matcher, if_missing) = (key?, matcher?, if_missing?);
+    problems.note(shards::check_key(file, &key))?;
     let (unit, enforcement, on_store_failure, allowed) = (unit?, enforcement?, on_store_failure?, allowed?);
-    Some(Limit { name, id, unit, key, matcher, if_missing, enforcement, on_store_failure, allowed, grant })
+    let shards = shards.map_or(1, NonZeroU32::get);
+    Some(Limit {
+        name,
+        id,
+        unit,
+        key,
+        shards,
+        matcher,
+        if_missing,
+        enforcement,
+        on_store_failure,
+        allowed,
+        grant,
+    })
 }
 
-/// What a limit grants, with the rule that its id is made of.
-pub(super) fn resolve_grant(file: &LimitFile, problems: &mut Problems) -> Option<(Rule, Grant)> {
+/// What a limit grants, with the rule that its id is made of and the shards that its counter is split over.
+pub(super) fn resolve_grant(
+    file: &LimitFile,
+    problems: &mut Problems,
+) -> Option<(Rule, Grant, Option<NonZeroU32>)> {
     let algorithm = problems.note(algorithm(file));
     let amount = problems.note(amount(file));
     let window = problems.note(window(file));
     let extras = algorithm.and_then(|algorithm| extras(file, algorithm, problems));
+    let shards = problems.note(algorithm.map_or(Ok(None), |algorithm| shards::shards(file, algorithm)));
     let (algorithm, amount, window) = (algorithm?, amount?, window?);
     let rule = problems.note(rule(file, algorithm, amount, window, extras?))?;
     problems.note(failure::check_headroom(file, &rule))?;
-    let grant = match amount {
-        Amount::Bounded(_) => Grant::Bounded(rule.clone()),
-        Amount::Unlimited => Grant::Unlimited { algorithm, window },
+    let shards = shards?;
+    let grant = match (amount, shards) {
+        (Amount::Unlimited, _) => Grant::Unlimited { algorithm, window },
+        // Nothing is nothing in every shard.
+        (Amount::Bounded(0), _) | (_, None) => Grant::Bounded(rule.clone()),
+        (_, Some(count)) => Grant::Sharded(problems.note(shards::split(file, &rule, count))?),
     };
-    Some((rule, grant))
+    Some((rule, grant, shards))
 }
 
 /// The lints that are not to be told.
@@ -254,7 +276,7 @@ fn amount(file: &LimitFile) -> Result<Amount, Problem> {
 }
 
 /// A field that is a whole number, not negative.
-fn whole(field: &Field, expected: &str) -> Result<u64, Problem> {
+pub(super) fn whole(field: &Field, expected: &str) -> Result<u64, Problem> {
     /// 2^64, from where on a whole number of YAML is none of ours.
     const TOO_LARGE: f64 = 18_446_744_073_709_551_616.0;
     let (problem, may_be_unlimited) = (field.must_be(expected), expected.contains("unlimited"));

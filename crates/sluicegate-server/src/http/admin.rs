@@ -169,12 +169,13 @@ impl<S: Store + Clone, C: Clock + Clone> Admin<S, C> {
             return Err(unknown("/limit", what));
         };
         let attributes: Attributes = body.attributes.iter().collect();
-        let subject = policy.subject_of(limit, &attributes);
-        tracing::info!(target: "audit", ?peer, domain, limit = limit.name, %subject, "a counter is forgotten");
-        let forgotten =
-            limiter.store().forget(limit.id, &subject).await.map_err(|error| {
+        let mut forgotten = false;
+        for subject in policy.subjects_of(limit, &attributes) {
+            tracing::info!(target: "audit", ?peer, domain, limit = limit.name, %subject, "a counter is forgotten");
+            forgotten |= limiter.store().forget(limit.id, &subject).await.map_err(|error| {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, shortened(with_causes(&error)))
             })?;
+        }
         Ok(told(&ForgottenBody { forgotten }))
     }
 }

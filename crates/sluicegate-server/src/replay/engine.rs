@@ -12,7 +12,7 @@ use futures_util::FutureExt;
 use serde::Serialize;
 use sluicegate::{
     Clock, LimitVerdict, Limiter,
-    core::{Attributes, Costs, Micros, policy::Grant},
+    core::{Attributes, Costs, Micros},
     embedded::EmbeddedStore,
 };
 
@@ -190,12 +190,8 @@ fn fullness(limit: &LimitVerdict<'_>) -> u64 {
 
 impl Tally {
     fn of(limit: &sluicegate::core::Limit) -> Self {
-        let rate = match &limit.grant {
-            Grant::Bounded(rule) => {
-                Some(Rate { amount: rule.amount(), window_us: rule.window().as_micros() })
-            }
-            Grant::Unlimited { .. } => None,
-        };
+        let rate = limit.grant.rule();
+        let rate = rate.map(|rule| Rate { amount: rule.amount(), window_us: rule.window().as_micros() });
         Self {
             name: limit.name.clone(),
             key: limit.key.clone(),

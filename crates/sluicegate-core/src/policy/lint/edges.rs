@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Found, Lint, counts_all_of};
 use crate::{
     Algorithm, Align, Rule,
-    policy::{Grant, Limit, Policy},
+    policy::{Limit, Policy},
 };
 
 /// Longer windows are budgets: twice as much around midnight is what their owners expect.
@@ -30,22 +30,19 @@ pub(super) const DOUBLE_AT_THE_EDGE: Lint = Lint {
 };
 
 fn fixed(limit: &Limit) -> Option<(&Rule, Align)> {
-    match &limit.grant {
-        Grant::Bounded(rule) => rule.align().map(|align| (rule, align)),
-        Grant::Unlimited { .. } => None,
-    }
+    let rule = limit.grant.rule()?;
+    rule.align().map(|align| (rule, align))
 }
 
 fn double_at_the_edge(policy: &Policy, limit: &Limit) -> Option<Found> {
     let (rule, _) = fixed(limit)?;
     let amount = rule.amount();
-    let softened = |other: &&Limit| match &other.grant {
-        Grant::Bounded(rule) => {
+    let softened = |other: &&Limit| {
+        other.grant.rule().is_some_and(|rule| {
             rule.algorithm() != Algorithm::FixedWindow
                 && rule.max_cost() <= amount
                 && counts_all_of(other, limit)
-        }
-        Grant::Unlimited { .. } => false,
+        })
     };
     if amount < 2 || rule.window() > LONGEST_EDGE || policy.limits().iter().any(|other| softened(&other)) {
         return None;

@@ -28,13 +28,14 @@ pub(super) const NEVER_BINDS: Lint = Lint {
 };
 
 fn never_binds(policy: &Policy, limit: &Limit) -> Option<Found> {
+    // One that is split may deny before the whole is used.
     let Grant::Bounded(rule) = &limit.grant else { return None };
     // Where tiers or overrides grant something else, what is said of the limits does not hold of every request.
     if policy.grants_vary(&limit.name) {
         return None;
     }
     let stricter = |other: &&Limit| {
-        let Grant::Bounded(others) = &other.grant else { return false };
+        let Some(others) = other.grant.rule() else { return false };
         other.name != limit.name
             && !policy.grants_vary(&other.name)
             && implies(others, rule)
@@ -42,8 +43,7 @@ fn never_binds(policy: &Policy, limit: &Limit) -> Option<Found> {
     };
     let other = policy.limits().iter().find(stricter)?;
     // Of two equal limits the first stays.
-    let equal = matches!(&other.grant, Grant::Bounded(others) if implies(rule, others))
-        && counts_all_of(limit, other);
+    let equal = other.grant.rule().is_some_and(|others| implies(rule, others)) && counts_all_of(limit, other);
     let earlier = policy.limits().iter().position(|one| one.name == limit.name)
         < policy.limits().iter().position(|one| one.name == other.name);
     (!(equal && earlier)).then(|| Found {

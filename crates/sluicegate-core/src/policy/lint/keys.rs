@@ -1,7 +1,7 @@
 //! Keys that whoever is limited can choose.
 
 use super::{Found, Lint, counts_all_of};
-use crate::policy::{Grant, Limit, Policy};
+use crate::policy::{Limit, Policy};
 
 /// Attributes that a caller can set to a new value with every request.
 const FREE: [&str; 22] = [
@@ -56,11 +56,11 @@ fn is_free(attribute: &str) -> bool {
 fn strangers_choose(policy: &Policy, limit: &Limit) -> Option<Found> {
     let free = limit.key.iter().find(|attribute| is_free(attribute))?;
     let held = |other: &Limit| {
-        matches!(other.grant, Grant::Bounded(_))
+        other.grant.rule().is_some()
             && !other.key.iter().any(|attribute| is_free(attribute))
             && counts_all_of(other, limit)
     };
-    if matches!(limit.grant, Grant::Unlimited { .. }) || policy.limits().iter().any(held) {
+    if limit.grant.rule().is_none() || policy.limits().iter().any(held) {
         return None;
     }
     Some(Found {

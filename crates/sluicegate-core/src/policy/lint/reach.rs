@@ -1,7 +1,7 @@
 //! Limits that apply to nothing, or to everything with nothing to give.
 
 use super::{Found, Lint};
-use crate::policy::{Grant, Limit, Policy};
+use crate::policy::{Limit, Policy};
 
 pub(super) const DENIES_EVERYTHING: Lint = Lint {
     code: "denies_everything",
@@ -18,7 +18,7 @@ pub(super) const DENIES_EVERYTHING: Lint = Lint {
 };
 
 fn denies_everything(_: &Policy, limit: &Limit) -> Option<Found> {
-    let Grant::Bounded(rule) = &limit.grant else { return None };
+    let rule = limit.grant.rule()?;
     let everything = limit.matcher.attributes().next().is_none();
     (rule.amount() == 0 && everything).then(|| Found {
         field: "limit",

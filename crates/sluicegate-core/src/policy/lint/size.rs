@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Found, Lint};
 use crate::{
-    Algorithm, Rule,
-    policy::{Grant, Limit, Policy},
+    Algorithm,
+    policy::{Limit, Policy},
 };
 
 /// A burst that is back within this time is one: a longer one is a second limit.
@@ -14,13 +14,6 @@ const SHORT_REFILL: Duration = Duration::from_secs(60);
 const SHORT_LOG: u64 = 200;
 /// Requests a second from which on one counter is what a store spends its time on.
 const HOT_PER_SECOND: u128 = 5_000;
-
-fn rule(limit: &Limit) -> Option<&Rule> {
-    match &limit.grant {
-        Grant::Bounded(rule) => Some(rule),
-        Grant::Unlimited { .. } => None,
-    }
-}
 
 pub(super) const BURST_ABOVE_WINDOW: Lint = Lint {
     code: "burst_above_window",
@@ -38,7 +31,7 @@ pub(super) const BURST_ABOVE_WINDOW: Lint = Lint {
 };
 
 fn burst_above_window(_: &Policy, limit: &Limit) -> Option<Found> {
-    let rule = rule(limit)?;
+    let rule = limit.grant.rule()?;
     let bucket = matches!(rule.algorithm(), Algorithm::TokenBucket | Algorithm::Gcra);
     let (amount, burst) = (rule.amount(), rule.max_cost());
     let applies = bucket && burst > amount && rule.horizon() > SHORT_REFILL;
@@ -68,7 +61,7 @@ pub(super) const LONG_LOG: Lint = Lint {
 };
 
 fn long_log(_: &Policy, limit: &Limit) -> Option<Found> {
-    let rule = rule(limit)?;
+    let rule = limit.grant.rule()?;
     let applies = rule.algorithm() == Algorithm::SlidingLog && rule.amount() > SHORT_LOG;
     applies.then(|| Found {
         field: "limit",
@@ -79,9 +72,10 @@ fn long_log(_: &Policy, limit: &Limit) -> Option<Found> {
 
 pub(super) const HOT_COUNTER: Lint = Lint {
     code: "hot_counter",
-    finds: "one counter for all requests of the domain, at 5,000 a second and more.",
+    finds: "one counter for all requests of the domain, at 5,000 a second and more, that is not split by `shards`.",
     why: "Every request waits for the same key, on the one server that holds it, however many servers there are.",
-    fix: "Count by something that splits the traffic, such as the region or the organisation, with a share of the limit each.",
+    fix: "Split the counter by `shards`, or count by something that splits the traffic, such as the region or the \
+          organisation, with a share of the limit each.",
     example: "  - name: edge
     algorithm: sliding_counter
     limit: 600000
@@ -92,14 +86,14 @@ pub(super) const HOT_COUNTER: Lint = Lint {
 };
 
 fn hot_counter(_: &Policy, limit: &Limit) -> Option<Found> {
-    let rule = rule(limit)?;
-    let everything = limit.key.is_empty() && limit.matcher.attributes().next().is_none();
+    let rule = limit.grant.rule()?;
+    let everything = limit.key.is_empty() && limit.shards == 1 && limit.matcher.attributes().next().is_none();
     let per_second = u128::from(rule.amount()) * 1_000_000 / rule.window().as_micros().max(1);
     let applies = everything && limit.unit == crate::policy::REQUESTS && per_second >= HOT_PER_SECOND;
     applies.then(|| Found {
         field: "key",
         what: format!("one counter takes all requests of the domain, up to {per_second} a second"),
-        hint: "count by something that splits the traffic, such as `key: [region]`, with a share of the limit each"
+        hint: "split it, such as by `shards: 8`, or count by something that splits the traffic, such as `key: [region]`"
             .to_owned(),
     })
 }

@@ -11,7 +11,7 @@ use clap::builder::PossibleValuesParser;
 use sluicegate::core::{
     Policy,
     policy::{
-        Grant, Limit,
+        Limit,
         choose::{self, NEEDS, Need, Wish},
     },
 };
@@ -80,7 +80,7 @@ fn chosen(need: &Need, args: &Args) -> Result<String, Failure> {
 fn worst_case(limit: &Limit, per: &str, text: &mut String) {
     const HOUR: Duration = Duration::from_secs(3_600);
     const DAY: Duration = Duration::from_secs(86_400);
-    let Grant::Bounded(rule) = &limit.grant else { return };
+    let Some(rule) = limit.grant.rule() else { return };
     let most = |length| grouped(rule.most_within(length));
     let (long, longer) = if rule.window() < HOUR { (HOUR, "1h") } else { (DAY, "1d") };
     let _ = write!(text, "# {} lets pass at most {} at once", limit.name, most(Duration::from_micros(1)));

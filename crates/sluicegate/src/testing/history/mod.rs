@@ -56,13 +56,7 @@ impl Limits {
 
 impl From<&Policy> for Limits {
     fn from(policy: &Policy) -> Self {
-        let named = |limit: &policy::Limit| {
-            let rule = match &limit.grant {
-                policy::Grant::Bounded(rule) => Some(rule.clone()),
-                policy::Grant::Unlimited { .. } => None,
-            };
-            (limit.name.clone(), rule)
-        };
+        let named = |limit: &policy::Limit| (limit.name.clone(), limit.grant.rule().cloned());
         Self(policy.limits().iter().map(named).collect())
     }
 }
