@@ -12,6 +12,7 @@ mod decide;
 mod enforcement;
 mod generate;
 mod guard;
+mod kept;
 mod logging;
 mod origin;
 mod policy;
@@ -35,7 +36,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Answers requests over HTTP.
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     /// Takes: counts the request if it is allowed. Exit code 0 allowed, 1 denied, 2 usage, 3 could not decide.
     Take(decide::TakeArgs),
     /// Answers as `take` would, and counts nothing.
@@ -62,7 +63,7 @@ impl Cli {
     pub fn run(self) -> ExitCode {
         logging::start(&self.logging);
         let outcome = match self.verb {
-            Verb::Serve(args) => serve::run(args),
+            Verb::Serve(args) => serve::run(*args),
             Verb::Take(args) => decide::take(&args),
             Verb::Peek(args) => decide::peek(&args),
             Verb::Enforcement(args) => enforcement::run(&args),

@@ -10,7 +10,7 @@ use sluicegate::core::policy::MAX_FILE_LEN;
 use sluicegate_redis::{ConfigSource, RedisConfig};
 use tokio::{sync::Notify, time::timeout};
 
-use super::{Failure, sources::Unread};
+use super::{Failure, kept::Kept, sources::Unread};
 use crate::{causes::with_causes, domains::DEFAULT_DOMAIN};
 
 /// How often a server is asked when it publishes nothing: notices get lost with connections.
@@ -63,6 +63,8 @@ pub(super) struct Remote {
 struct Heard {
     text: Option<String>,
     problem: Option<String>,
+    /// The copy that the text is from, until the server has been heard.
+    copy: Option<String>,
 }
 
 impl Remote {
@@ -85,9 +87,34 @@ impl Remote {
         let mut heard = self.heard();
         heard.problem = read.as_ref().err().map(|error| format!("`{}`: {}", self.name, with_causes(error)));
         if let Ok(Some(text)) = read {
-            heard.text = Some(text);
+            (heard.text, heard.copy) = (Some(text), None);
             self.changed.notify_one();
         }
+    }
+
+    /// Takes a copy for what the server would say, if it has not been heard yet and there is one.
+    pub(super) fn suppose(&self, kept: &Kept) {
+        let mut heard = self.heard();
+        if heard.text.is_some() {
+            return;
+        }
+        let (file, problem) = (kept.0.display().to_string(), heard.problem.clone());
+        match kept.read() {
+            Ok(text) => {
+                tracing::warn!(
+                    problem,
+                    file,
+                    "the assignments cannot be heard: those that were kept hold until they are"
+                );
+                (heard.text, heard.copy) = (Some(text), Some(file));
+            }
+            Err(error) => tracing::error!(%error, file, "there are no assignments that were kept"),
+        }
+    }
+
+    /// Where its text is from.
+    pub(super) fn speaker(&self) -> String {
+        self.heard().copy.clone().unwrap_or_else(|| self.name.clone())
     }
 
     /// Asks for ever: when something is published, and now and then.
@@ -111,7 +138,12 @@ impl Remote {
 
     /// Why it could not be heard, if the last try failed.
     pub(super) fn problem(&self) -> Option<String> {
-        self.heard().problem.clone()
+        let heard = self.heard();
+        let problem = heard.problem.clone()?;
+        Some(match &heard.copy {
+            Some(file) => format!("{problem}; the assignments are those kept in `{file}`"),
+            None => problem,
+        })
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {

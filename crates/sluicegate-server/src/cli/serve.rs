@@ -3,6 +3,7 @@
 use std::{
     io::{ErrorKind, Write, stdout},
     net::SocketAddr,
+    path::PathBuf,
     process::ExitCode,
     sync::Arc,
     time::Duration,
@@ -21,6 +22,7 @@ use super::{
     Failure,
     enforcement::TokenArgs,
     guard::{GuardArgs, Served},
+    kept::Kept,
     origin::Origin,
     sources::{self, Sources, Unread},
     watch::{Files, Texts, Unusable, Watch},
@@ -72,6 +74,9 @@ pub(super) struct Args {
     /// (`rediss` for TLS). It is read again when it changes, as policies are.
     #[arg(long, env = "SLUICEGATE_CONFIG_SOURCE", value_name = "SOURCE", hide_env_values = true)]
     config_source: Option<Unread>,
+    /// A file that keeps the assignments of a source on a server, for a start while that is away.
+    #[arg(long, env = "SLUICEGATE_CONFIG_CACHE", value_name = "FILE", requires = "config_source")]
+    config_cache: Option<PathBuf>,
     /// The most connections that each door holds at once; further ones wait in the listen queue.
     #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
     max_connections: u32,
@@ -128,10 +133,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
-    let files = Files {
-        policies: args.sources.policies.clone(),
-        assignments: args.config_source.as_ref().map(Origin::parse).transpose()?,
-    };
+    let files = files(&args)?;
     if files.policies.is_empty() {
         tracing::info!("no `--policy` is given: a sample policy holds");
     }
@@ -182,10 +184,28 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Where it stands what is to be in force.
+fn files(args: &Args) -> Result<Files, Failure> {
+    let assignments = args.config_source.as_ref().map(Origin::parse).transpose()?;
+    if matches!((&assignments, &args.config_cache), (Some(Origin::File(_)), Some(_))) {
+        return Err(Failure::usage(
+            "`--config-cache` is for a source on a server; a file is there at every start",
+        ));
+    }
+    Ok(Files {
+        policies: args.sources.policies.clone(),
+        assignments,
+        kept: args.config_cache.clone().map(Kept),
+    })
+}
+
 /// What is written at the start. A server that has assignments is asked from here on.
 async fn first_texts(files: &Files) -> Result<Texts, Failure> {
     if let Some(Origin::Remote(remote)) = &files.assignments {
         remote.look().await;
+        if let Some(kept) = &files.kept {
+            remote.suppose(kept);
+        }
         let remote = remote.clone();
         tokio::spawn(async move { remote.listen().await });
     }

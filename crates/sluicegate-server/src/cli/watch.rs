@@ -28,6 +28,7 @@ use tokio::{
 };
 
 use super::{
+    kept::Kept,
     origin::Origin,
     sources::{SAMPLE, read_text},
 };
@@ -44,6 +45,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 pub(super) struct Files {
     pub(super) policies: Vec<PathBuf>,
     pub(super) assignments: Option<Origin>,
+    /// Where the assignments in force are kept for a start without their source.
+    pub(super) kept: Option<Kept>,
 }
 
 /// What they hold.
@@ -118,15 +121,14 @@ impl Origin {
     fn parse_text(&self, text: &str) -> Result<Assignments, Unusable> {
         let name = match self {
             Self::File(path) => path.display().to_string(),
-            Self::Remote(remote) => remote.name.clone(),
+            Self::Remote(remote) => remote.speaker(),
         };
         let assignments = Assignments::parse(text).map_err(mistaken(name))?;
         match self {
             // Whoever may write the assignments of one domain may not write those of another.
-            Self::Remote(remote) if remote.domain != assignments.domain() => Err(Unusable::OtherDomain {
-                name: remote.name.clone(),
-                domain: assignments.domain().to_owned(),
-            }),
+            Self::Remote(remote) if remote.domain != assignments.domain() => {
+                Err(Unusable::OtherDomain { name: remote.speaker(), domain: assignments.domain().to_owned() })
+            }
             _ => Ok(assignments),
         }
     }
@@ -148,6 +150,8 @@ pub(super) struct Watch<S, C> {
     reloads: mpsc::Receiver<Reload>,
     /// What was tried last, for better or worse: it is not tried again by itself.
     tried: Texts,
+    /// Assignments that have come into force and are not kept yet.
+    unkept: Option<String>,
     /// What the last look saw, if it was new.
     seen: Option<Texts>,
 }
@@ -161,7 +165,8 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         reloads: mpsc::Receiver<Reload>,
     ) -> io::Result<Self> {
         let hangup = signal(SignalKind::hangup())?;
-        Ok(Self { files, control, hangup, reloads, tried: texts, seen: None })
+        let unkept = texts.assignments.clone();
+        Ok(Self { files, control, hangup, reloads, tried: texts, unkept, seen: None })
     }
 
     /// Watches for ever.
@@ -169,12 +174,19 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         let mut looks = interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            self.keep().await;
             tokio::select! {
                 _ = looks.tick() => self.look().await,
                 () = said(&self.files) => self.hear(),
                 _ = self.hangup.recv() => drop(self.reload().await),
                 Some(reply) = self.reloads.recv() => drop(reply.send(self.reload().await)),
             }
+        }
+    }
+
+    async fn keep(&mut self) {
+        if let (Some(kept), Some(text)) = (&self.files.kept, self.unkept.take()) {
+            kept.write(text).await;
         }
     }
 
@@ -238,6 +250,7 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
         let taken = written.and_then(|written| Ok(self.control.replace(written)?));
         match taken {
             Ok(version) => {
+                self.unkept = self.tried.assignments.clone();
                 tracing::info!(version, "the policies were read again and are in force");
                 Ok(version)
             }

@@ -142,6 +142,39 @@ fn a_source_needs_no_right_to_write_and_its_password_is_told_nowhere() {
     assert!(!told.contains("password"), "{told}");
 }
 
+/// A copy of what was bad would be bad for ever, and one that is torn no copy at all.
+#[test]
+fn a_start_without_the_source_uses_the_last_good_copy_if_it_is_told_to() {
+    let mut redis = RedisServer::start();
+    let folder = tempfile::tempdir().unwrap();
+    let (file, copy) = (policy(&folder), folder.path().join("copy.yaml"));
+    let source = redis.url();
+    let arguments = ["--policy", file.to_str().unwrap(), "--config-source", &source];
+    let arguments = [&arguments[..], &["--config-cache", copy.to_str().unwrap()]].concat();
+    let kept = || fs::read_to_string(&copy).unwrap_or_default();
+    let [first, good, bad] =
+        ["{ user: alice, tier: pro }", "{ user: bob, tier: pro }", "{ user: bob, tier: prp }"].map(assigning);
+    put(&redis, "1", &first);
+    let served = Served::start(folder.path(), &arguments);
+    until("the first text is kept", || kept() == first);
+    put(&redis, "2", &good);
+    until("a change is kept", || kept() == good);
+    put(&redis, "3", &bad);
+    until("a bad one is rejected", || says(&served, "rejected", "prp"));
+    assert_eq!(kept(), good);
+    drop(served);
+    redis.stop();
+    let served = Served::start(folder.path(), &arguments);
+    assert_eq!((amount(&served, "alice"), amount(&served, "bob")), (json!(100), json!(1_000)));
+    until("the status tells", || says(&served, "unread", "the assignments are those kept in"));
+    assert!(served.log().contains("those that were kept hold"), "{}", served.log());
+    redis.restart();
+    put(&redis, "4", &first);
+    until("the source is heard", || amount(&served, "alice") == 1_000);
+    until("the status tells", || served.status().get("unread").is_none());
+    until("it is kept", || kept() == first);
+}
+
 #[test]
 fn a_server_does_not_start_on_assignments_that_it_has_never_heard() {
     let mut redis = RedisServer::start();
