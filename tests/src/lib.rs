@@ -14,6 +14,7 @@ pub mod checks;
 pub mod cluster;
 pub mod faketime;
 pub mod fixtures;
+mod gone;
 mod hand_clock;
 pub mod load;
 pub mod model;
@@ -26,6 +27,7 @@ pub mod sequence;
 
 pub use asker::Asker;
 pub use cluster::RedisCluster;
+pub use gone::Gone;
 pub use hand_clock::HandClock;
 pub use load::{Load, Told};
 pub use proxy::{Fault, Proxy};

@@ -3,10 +3,10 @@
 use std::{borrow::Cow, collections::HashMap};
 
 use sluicegate::{
-    Clock, Limiter, Store, SureStore, Verb, Verdict,
+    Clock, Limiter, Part, Store, SureStore, Verb, Verdict,
     core::{
         Attributes, Costs, Policy, RequestId,
-        policy::{AskError, Assignments, explain::Explanation},
+        policy::{AskError, Assignments, MAX_APPLIED, explain::Explanation},
     },
 };
 
@@ -133,8 +133,28 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         taken.ok_or_else(|| RequestError::OtherRequest(id.clone()))
     }
 
+    /// Decides the parts of one request of a domain as one: if one is refused, none is counted.
+    ///
+    /// # Errors
+    /// [`AskError::TooManyLimits`] if more limits apply to them all than are decided at once.
+    pub async fn decide_all<'p>(
+        &self,
+        limiter: &Limiter<S, C>,
+        parts: &[Part<'p>],
+    ) -> Result<Vec<Verdict<'p>>, RequestError> {
+        if parts.iter().map(|part| part.matched.limits.len()).sum::<usize>() > MAX_APPLIED {
+            let domain = limiter.policy().domain().to_owned();
+            return Err(AskError::TooManyLimits { domain }.into());
+        }
+        Ok(limiter.decide_all(parts).await)
+    }
+
     /// The attributes that a request is decided with.
-    fn assigned<'a>(&self, limiter: &Limiter<S, C>, attributes: &'a Attributes) -> Cow<'a, Attributes> {
+    pub(crate) fn assigned<'a>(
+        &self,
+        limiter: &Limiter<S, C>,
+        attributes: &'a Attributes,
+    ) -> Cow<'a, Attributes> {
         let domain = limiter.policy().domain();
         match self.assignments.as_ref().filter(|all| all.domain() == domain) {
             Some(assignments) => assignments.over(attributes, limiter.clock().now()),

@@ -9,7 +9,7 @@ use tokio::{
 };
 
 /// The pause after a failed accept: without it a process out of file descriptors would spin.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 
 /// A listener with room for a number of connections; further ones wait in the listen queue.
 #[derive(Debug)]

@@ -14,6 +14,7 @@ mod shadow;
 mod shards;
 mod store;
 pub mod testing;
+mod together;
 
 pub use asks::Merged;
 pub use clock::{Clock, CoarseClock, SystemClock};
@@ -22,3 +23,4 @@ pub use layer::{RateLimitLayer, RateLimited};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;
 pub use store::{Counted, Once, Store, StoreError, SureStore};
+pub use together::Part;

@@ -243,7 +243,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
 
 impl<S: Store, C: Clock> Limiter<S, C> {
     /// The verdict of a request that was decided, once the limits in shadow have seen it too.
-    async fn tell<'p>(
+    pub(crate) async fn tell<'p>(
         &self,
         verb: Verb,
         matched: &Matched<'p>,
@@ -335,12 +335,21 @@ impl<'p> Verdict<'p> {
         };
         let limits: Vec<LimitVerdict<'p>> =
             matched.limits.iter().map(|applied| LimitVerdict::of(applied, answer(applied))).collect();
+        Self::of_limits(limits, matched.exempt, decided_at)
+    }
+
+    /// The verdict that limits come to: those that are not enforced have no say.
+    pub(crate) fn of_limits(
+        limits: Vec<LimitVerdict<'p>>,
+        exempt: Option<&'p str>,
+        decided_at: Micros,
+    ) -> Self {
         let enforced: Vec<usize> = (0..limits.len())
             .filter(|at| limits.get(*at).is_some_and(|limit| limit.enforcement == Enforcement::On))
             .collect();
         let all = Decision::of(enforced.iter().filter_map(|at| Some(limits.get(*at)?.decision)).collect());
         let binding = all.binding().and_then(|at| enforced.get(at).copied());
-        Self { allowed: all.allowed, binding, exempt: matched.exempt, limits, decided_at }
+        Self { allowed: all.allowed, binding, exempt, limits, decided_at }
     }
 }
 

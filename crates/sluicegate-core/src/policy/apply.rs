@@ -88,6 +88,26 @@ impl<'p> Applied<'p> {
     }
 }
 
+/// What a limit asks, on the first shard if it is split, and then the subject that it is split from.
+fn ask<'p>(
+    limit: &'p Limit,
+    grant: &'p Grant,
+    cost: u64,
+    subject: impl FnOnce() -> Subject,
+) -> (Option<Ask<'p>>, Option<Subject>) {
+    match grant {
+        Grant::Unlimited { .. } => (None, None),
+        Grant::Bounded(rule) => {
+            let on_store_failure = limit.on_store_failure;
+            (Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject(), cost) }), None)
+        }
+        Grant::Sharded(shards) => {
+            let unsplit = subject();
+            (Some(ask_on(limit, shards, &unsplit, cost, 0)), Some(unsplit))
+        }
+    }
+}
+
 fn ask_on<'p>(limit: &'p Limit, shards: &'p Shards, unsplit: &Subject, cost: u64, shard: usize) -> Ask<'p> {
     let (shard, rule) = shards.for_cost(cost, shard);
     let on_store_failure = limit.on_store_failure;
@@ -137,22 +157,28 @@ impl Policy {
             }
             let (grant, amount_of) = exceptions.grant(at, limit);
             let cost = costs.of(&limit.unit);
-            let (ask, unsplit) = match grant {
-                _ if enforcement == Enforcement::Off => (None, None),
-                Grant::Unlimited { .. } => (None, None),
-                Grant::Bounded(rule) => {
-                    let subject = self.subject(limit, attributes, &limits);
-                    let on_store_failure = limit.on_store_failure;
-                    (Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject, cost) }), None)
-                }
-                Grant::Sharded(shards) => {
-                    let unsplit = self.subject_of(limit, attributes);
-                    (Some(ask_on(limit, shards, &unsplit, cost, 0)), Some(unsplit))
-                }
+            let (ask, unsplit) = match enforcement {
+                Enforcement::Off => (None, None),
+                _ => ask(limit, grant, cost, || self.subject(limit, attributes, &limits)),
             };
             limits.push(Applied { limit, enforcement, grant, amount_of, cost, ask, unsplit });
         }
         Ok(Matched { exempt: None, limits })
+    }
+
+    /// What applies to a request that brings a limit of its own, which takes the place of the policy's: exempt, or that
+    /// limit with its ask.
+    pub fn apply_own<'p>(&'p self, limit: &'p Limit, attributes: &Attributes, costs: &Costs) -> Matched<'p> {
+        if let Some(exempt) = self.exemption(attributes) {
+            return Matched { exempt: Some(exempt), limits: Vec::new() };
+        }
+        let (enforcement, grant, cost) = (self.enforcement_of(limit), &limit.grant, costs.of(&limit.unit));
+        let (ask, unsplit) = match enforcement {
+            Enforcement::Off => (None, None),
+            _ => ask(limit, grant, cost, || self.subject_of(limit, attributes)),
+        };
+        let own = Applied { limit, enforcement, grant, amount_of: AmountOf::Limit, cost, ask, unsplit };
+        Matched { exempt: None, limits: vec![own] }
     }
 
     fn check_units(&self, costs: &Costs) -> Result<(), AskError> {

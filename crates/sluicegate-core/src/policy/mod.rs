@@ -125,6 +125,25 @@ pub struct Limit {
     pub grant: Grant,
 }
 
+impl Limit {
+    /// A limit that no policy file spells out: it counts requests by `key`, and all else is as if left out.
+    pub fn of_rule(name: &str, rule: Rule, key: Vec<String>) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: LimitId::of(name, &rule),
+            unit: REQUESTS.to_owned(),
+            key,
+            matcher: Matcher::default(),
+            if_missing: IfMissing::default(),
+            on_store_failure: OnStoreFailure::default(),
+            enforcement: Enforcement::On,
+            shards: 1,
+            allowed: Vec::new(),
+            grant: Grant::Bounded(rule),
+        }
+    }
+}
+
 /// What a limit grants.
 #[derive(Clone, Debug)]
 pub enum Grant {

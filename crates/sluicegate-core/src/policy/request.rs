@@ -18,6 +18,11 @@ impl Attributes {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
+    /// The names, in the order in which they were set first.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
+    }
+
     /// Sets an attribute; returns the value that it had.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<String>) -> Option<String> {
         let (name, value) = (name.into(), value.into());

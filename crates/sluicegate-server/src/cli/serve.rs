@@ -1,7 +1,8 @@
 //! `sluicegate serve`: the doors, until a signal ends them.
 
 use std::{
-    io::{ErrorKind, Write, stdout},
+    fmt::Display,
+    io::{self, ErrorKind, Write, stdout},
     net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
@@ -30,6 +31,7 @@ use super::{
 use crate::{
     causes::with_causes,
     client::{ClientRule, Proxies},
+    grpc::{self, Listen, Listener},
     http::{self, Admin, Declared, Door, DoorConfig, ForwardAuth},
     resp,
     running::{Control, Misfit, Status},
@@ -45,6 +47,16 @@ pub(super) struct Args {
     /// Where the HTTP door listens; port 0 takes a free one.
     #[arg(long, env = "SLUICEGATE_HTTP", default_value = "127.0.0.1:8080", value_name = "ADDR")]
     http: SocketAddr,
+    /// Where the gRPC door listens, which answers Envoy's rate limit service: `ADDR` or `unix:/path`; without this flag there
+    /// is none. `--grpc` alone is `127.0.0.1:8081`.
+    #[arg(
+        long, env = "SLUICEGATE_GRPC", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8081"
+    )]
+    grpc: Option<Listen>,
+    /// Families of rate limit headers that the gRPC door asks Envoy to add: as `--headers`. Envoy has `x-ratelimit` ones of
+    /// its own.
+    #[arg(long, env = "SLUICEGATE_GRPC_HEADERS", default_value = "ietf", value_name = "FAMILIES")]
+    grpc_headers: Families,
     /// Where the Redis door listens, which answers `CL.THROTTLE`, `SG.TAKE` and `SG.PEEK`; without this flag there is
     /// none. `--resp` alone is `127.0.0.1:6380`.
     #[arg(
@@ -148,6 +160,7 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     tell(&control.status());
 
     let http = bind("--http", args.http).await?;
+    let grpc = listen(args.grpc.as_ref()).await?;
     let resp = bind_maybe("--resp", args.resp).await?;
     let admin = bind_maybe("--admin", args.admin).await?;
     let admin = admin.map(|listener| Ok::<_, Failure>((listener, args.token.read()?))).transpose()?;
@@ -155,12 +168,15 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let (reload, reloads) = mpsc::channel(1);
     let watch = Watch::new(files, texts, control.clone(), reloads);
     tokio::spawn(watch.map_err(|error| Failure::undecided(with_causes(&error)))?.run());
-    announce("http", &http);
+    announce("http", http.local_addr());
+    if let Some(listener) = &grpc {
+        announce("grpc", listener.address());
+    }
     if let Some(listener) = &resp {
-        announce("redis", listener);
+        announce("redis", listener.local_addr());
     }
     if let Some((listener, _)) = &admin {
-        announce("admin", listener);
+        announce("admin", listener.local_addr());
     }
 
     let (max_connections, drain) = (args.max_connections, Duration::from_millis(args.drain_ms.into()));
@@ -171,6 +187,10 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let door = Door::new(control.running().clone(), door);
     let http = http::serve(http, Arc::new(door), config, stop.clone());
     let running = control.running().clone();
+    let grpc = grpc.map(|listener| {
+        let door = grpc::Door::new(running.clone(), args.grpc_headers);
+        grpc::serve(listener, Arc::new(door), grpc::Config { max_connections, drain }, stop.clone())
+    });
     let resp = resp.map(|listener| {
         let door = resp::Door::new(running, store, clock, args.resp_password.map(|password| password.0));
         let config = resp::Config { max_connections, drain, write_timeout: config.write_timeout };
@@ -180,7 +200,9 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
         let config = http::Config { max_connections: MAX_ADMINS, ..config };
         http::serve(listener, Arc::new(Admin::new(control, token, reload)), config, stop)
     });
-    tokio::join!(http, OptionFuture::from(resp), OptionFuture::from(admin));
+    let ((), grpc, _, _) =
+        tokio::join!(http, OptionFuture::from(grpc), OptionFuture::from(resp), OptionFuture::from(admin));
+    grpc.transpose().map_err(|error| Failure::undecided(with_causes(&error)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -245,22 +267,29 @@ async fn bind_maybe(flag: &str, address: Option<SocketAddr>) -> Result<Option<Tc
 }
 
 async fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        let problem = Failure::undecided(format!("cannot listen on `{address}`: {error}"));
-        match error.kind() {
-            ErrorKind::AddrInUse => {
-                let free = SocketAddr::new(address.ip(), 0);
-                problem.hint(format!("another process holds the port; `{flag} {free}` takes a free one"))
-            }
-            ErrorKind::PermissionDenied => problem.hint("ports below 1024 are for root; take a higher one"),
-            _ => problem.hint("take an address of this machine, such as `127.0.0.1:8080`"),
+    TcpListener::bind(address).await.map_err(|error| cannot_listen(flag, address, &error))
+}
+
+async fn listen(address: Option<&Listen>) -> Result<Option<Listener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = Listener::bind(address).await.map_err(|error| cannot_listen("--grpc", address, &error));
+    bound.map(Some)
+}
+
+fn cannot_listen(flag: &str, address: impl Display, error: &io::Error) -> Failure {
+    let problem = Failure::undecided(format!("cannot listen on `{address}`: {error}"));
+    match error.kind() {
+        ErrorKind::AddrInUse => {
+            problem.hint(format!("another process holds it; `{flag} 127.0.0.1:0` takes a free port"))
         }
-    })
+        ErrorKind::PermissionDenied => problem.hint("ports below 1024 are for root; take a higher one"),
+        _ => problem.hint("take an address of this machine, such as `127.0.0.1:8080`"),
+    }
 }
 
 /// Says on standard output where a door listens: the line that scripts wait for. The HTTP door's is the first.
-fn announce(scheme: &str, listener: &TcpListener) {
-    if let Ok(address) = listener.local_addr() {
+fn announce(scheme: &str, address: io::Result<impl Display>) {
+    if let Ok(address) = address {
         // Nobody may be reading; the door serves all the same.
         let _ = writeln!(stdout(), "listening on {scheme}://{address}");
     }

@@ -13,7 +13,7 @@ pub type Answer = Response<Full<Bytes>>;
 /// The media type of everything but problems.
 pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The media type of refusals and mistakes (RFC 9457).
-pub(super) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
+pub(crate) const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// An answer of one body.
 pub(super) fn answer(status: StatusCode, media_type: HeaderValue, body: impl Into<Bytes>) -> Answer {

@@ -28,6 +28,13 @@ pub(crate) fn json(verdict: &Verdict<'_>) -> Vec<u8> {
     json
 }
 
+/// The body of a refusal that another door answers with `status`.
+pub(crate) fn denial_json(verdict: &Verdict<'_>, status: StatusCode) -> Vec<u8> {
+    let mut json = Vec::with_capacity(512);
+    write(&mut json, verdict, status);
+    json
+}
+
 /// What the body of an admitted decision says, for others than this door: no status is told beside it.
 pub(crate) fn value(verdict: &Verdict<'_>) -> serde_json::Value {
     // Every field serialises.
@@ -194,7 +201,8 @@ fn title(status: StatusCode) -> &'static str {
     if status == StatusCode::FORBIDDEN { "request can never pass" } else { "limit reached" }
 }
 
-fn decider(decided_by: DecidedBy) -> &'static str {
+/// The name of who decided, in answers.
+pub(crate) fn decider(decided_by: DecidedBy) -> &'static str {
     match decided_by {
         DecidedBy::Fallback => "fallback",
         _ => "store",

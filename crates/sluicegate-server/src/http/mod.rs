@@ -13,10 +13,12 @@ mod server;
 
 pub use admin::{Admin, Reload};
 pub use answer::Answer;
-pub(crate) use decision::{json as decision_json, value as decision_value};
+pub(crate) use answer::PROBLEM_JSON;
+pub(crate) use decision::{decider, denial_json, json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
 pub use forward_auth::{Declared, ForwardAuth, NoSource};
-pub(crate) use request::MAX_COST;
+pub(crate) use problem::shortened;
+pub(crate) use request::{MAX_COST, MAX_NAME_LEN, MAX_PAIRS};
 pub use server::{Config, Service, serve};
 
 /// The description of this door (`OpenAPI` 3.1), which the tests hold against it.

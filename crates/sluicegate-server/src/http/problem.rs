@@ -118,7 +118,7 @@ fn pointer_to(path: &Path) -> String {
 }
 
 /// A text of bounded length.
-pub(super) fn shortened(mut text: String) -> String {
+pub(crate) fn shortened(mut text: String) -> String {
     if text.len() > MAX_DETAIL_LEN {
         let whole = (0..=MAX_DETAIL_LEN).rev().find(|end| text.is_char_boundary(*end));
         text.truncate(whole.unwrap_or(0));

@@ -15,9 +15,9 @@ use super::problem::Problem;
 /// The most requests of one batch.
 pub(super) const MAX_BATCH: usize = 1_000;
 /// The most attributes of one request, and units of one cost: a policy needs a few, a stranger may send many.
-const MAX_PAIRS: usize = 64;
+pub(crate) const MAX_PAIRS: usize = 64;
 /// The longest name of an attribute or unit, in bytes. Names come from policies; values may be longer.
-const MAX_NAME_LEN: usize = 128;
+pub(crate) const MAX_NAME_LEN: usize = 128;
 /// The largest cost: 2^53 − 1, the last whole number that every JSON reader gets right.
 pub(crate) const MAX_COST: u64 = (1 << 53) - 1;
 /// The fields of a request.

@@ -1,0 +1,188 @@
+//! Requests: descriptors to attributes and costs. Nothing is guessed: what is not understood is refused.
+
+use std::borrow::Cow;
+
+use sluicegate::{
+    Part, Verb,
+    core::{Align, Attributes, Costs, Limit, Policy, Rule, RuleError, policy::AskError},
+};
+
+use super::{
+    proto::envoy::extensions::common::ratelimit::v3::{
+        RateLimitDescriptor,
+        rate_limit_descriptor::{Entry, RateLimitOverride},
+    },
+    units,
+};
+use crate::{
+    domains::RequestError,
+    http::{MAX_COST, MAX_NAME_LEN, MAX_PAIRS},
+};
+
+/// The most descriptors of one request: each is a status in the answer.
+const MAX_DESCRIPTORS: usize = 128;
+/// The name of a limit that came with its descriptor.
+const OVERRIDE: &str = "override";
+
+/// A request that cannot be decided.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Mistake {
+    /// No domain is named.
+    #[error("`domain` is missing")]
+    NoDomain,
+    /// Nothing is asked.
+    #[error("`descriptors` is empty")]
+    NoDescriptors,
+    /// Too much is asked.
+    #[error("the request has {0} descriptors, and at most {MAX_DESCRIPTORS} are decided at once")]
+    TooManyDescriptors(usize),
+    /// One descriptor makes no sense.
+    #[error("descriptor {index}: {what}")]
+    Descriptor {
+        /// Which one, from 0.
+        index: usize,
+        /// What is wrong with it.
+        what: DescriptorMistake,
+    },
+    /// The policy cannot decide it.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+}
+
+impl Mistake {
+    /// A mistake in the descriptor of that index.
+    fn at<E: Into<DescriptorMistake>>(index: usize) -> impl FnOnce(E) -> Self {
+        move |what| Self::Descriptor { index, what: what.into() }
+    }
+}
+
+/// What is wrong with a descriptor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DescriptorMistake {
+    /// It says nothing.
+    #[error("`entries` is empty")]
+    NoEntries,
+    /// It says too much.
+    #[error("more than {MAX_PAIRS} entries")]
+    TooManyEntries,
+    /// A key that no attribute can have.
+    #[error("a key has 1 to {MAX_NAME_LEN} bytes, this one has {0}")]
+    KeyLength(usize),
+    /// One attribute with two values.
+    #[error(
+        "the key `{0}` is given twice, and an attribute has one value; in Envoy, give the action a `descriptor_key`"
+    )]
+    KeyTwice(String),
+    /// Hits beyond exact numbers.
+    #[error("`hits_addend` is at most {MAX_COST}")]
+    TooManyHits,
+    /// Hits to give back.
+    #[error("`is_negative_hits`: hits cannot be given back in this version")]
+    NegativeHits,
+    /// A limit without a unit of time.
+    #[error("`limit` has no known `unit`")]
+    UnknownUnit,
+    /// A limit that cannot be counted exactly.
+    #[error("`limit`: {0}")]
+    Rule(#[from] RuleError),
+    /// The policy cannot decide it.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+/// The descriptors of one request.
+#[derive(Debug)]
+pub(super) struct Asked(Vec<Descriptor>);
+
+impl Asked {
+    /// Reads descriptors; one that states no hits has those of the request, of which 0 means 1.
+    pub(super) fn read(descriptors: Vec<RateLimitDescriptor>, hits: u32) -> Result<Self, Mistake> {
+        match descriptors.len() {
+            0 => return Err(Mistake::NoDescriptors),
+            1..=MAX_DESCRIPTORS => {}
+            many => return Err(Mistake::TooManyDescriptors(many)),
+        }
+        let read = |(index, descriptor)| Descriptor::read(descriptor, hits).map_err(Mistake::at(index));
+        descriptors.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// The limits that apply, as one part for each descriptor.
+    /// They are decided with what `assigned` makes of their attributes.
+    pub(super) fn parts<'p>(
+        &'p self,
+        policy: &'p Policy,
+        assigned: impl Fn(&'p Attributes) -> Cow<'p, Attributes>,
+    ) -> Result<Vec<Part<'p>>, Mistake> {
+        let part = |(index, descriptor): (usize, &'p Descriptor)| {
+            descriptor.part(policy, &assigned(&descriptor.attributes)).map_err(Mistake::at(index))
+        };
+        self.0.iter().enumerate().map(part).collect()
+    }
+}
+
+/// One descriptor.
+#[derive(Debug)]
+struct Descriptor {
+    attributes: Attributes,
+    verb: Verb,
+    cost: u64,
+    /// The limit that it brought, which counts by all of its entries.
+    own: Option<Limit>,
+}
+
+impl Descriptor {
+    fn read(descriptor: RateLimitDescriptor, hits: u32) -> Result<Self, DescriptorMistake> {
+        let (verb, cost) = hits_of(&descriptor, hits)?;
+        let attributes = attributes(descriptor.entries)?;
+        let own = descriptor.limit.map(|limit| own_limit(limit, &attributes)).transpose()?;
+        Ok(Self { attributes, verb, cost, own })
+    }
+
+    fn part<'p>(&'p self, policy: &'p Policy, attributes: &Attributes) -> Result<Part<'p>, AskError> {
+        let costs = Costs::requests(self.cost);
+        let matched = match &self.own {
+            None => policy.apply(attributes, &costs)?,
+            Some(limit) => policy.apply_own(limit, attributes, &costs),
+        };
+        Ok(Part { verb: self.verb, matched })
+    }
+}
+
+/// Whether the hits of a descriptor count, and how many they are. Its own 0 checks whether one more would pass.
+fn hits_of(descriptor: &RateLimitDescriptor, hits: u32) -> Result<(Verb, u64), DescriptorMistake> {
+    match descriptor.hits_addend {
+        Some(0) => Ok((Verb::Peek, 1)),
+        _ if descriptor.is_negative_hits => Err(DescriptorMistake::NegativeHits),
+        Some(own) if own > MAX_COST => Err(DescriptorMistake::TooManyHits),
+        Some(own) => Ok((Verb::Take, own)),
+        None => Ok((Verb::Take, u64::from(hits.max(1)))),
+    }
+}
+
+fn attributes(entries: Vec<Entry>) -> Result<Attributes, DescriptorMistake> {
+    match entries.len() {
+        0 => return Err(DescriptorMistake::NoEntries),
+        1..=MAX_PAIRS => {}
+        _ => return Err(DescriptorMistake::TooManyEntries),
+    }
+    let mut attributes = Attributes::default();
+    for Entry { key, value } in entries {
+        if key.is_empty() || key.len() > MAX_NAME_LEN {
+            return Err(DescriptorMistake::KeyLength(key.len()));
+        }
+        if attributes.value(&key).is_some() {
+            return Err(DescriptorMistake::KeyTwice(key));
+        }
+        attributes.insert(key, value);
+    }
+    Ok(attributes)
+}
+
+/// A limit that came with a descriptor: that many in each window of its unit, counted by all of the entries.
+fn own_limit(limit: RateLimitOverride, attributes: &Attributes) -> Result<Limit, DescriptorMistake> {
+    let window = units::length(limit.unit()).ok_or(DescriptorMistake::UnknownUnit)?;
+    let rule = Rule::fixed_window(limit.requests_per_unit.into(), window, Align::Epoch)?;
+    Ok(Limit::of_rule(OVERRIDE, rule, attributes.names().map(str::to_owned).collect()))
+}

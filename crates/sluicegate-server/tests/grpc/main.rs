@@ -1,0 +1,12 @@
+//! The gRPC door, over real sockets.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+mod answers;
+mod concurrency;
+mod decisions;
+mod hits;
+mod mistakes;
+mod process;
+mod service;
+mod support;
