@@ -64,6 +64,8 @@ impl Moody {
     async fn answer<T>(&self, answer: impl FnOnce() -> T) -> Result<T, StoreError> {
         let mood = *self.mood.lock().unwrap();
         match mood {
+            // A sleep of no time lasts until the timer's next millisecond.
+            Mood::After(Duration::ZERO) | Mood::Failing(Duration::ZERO) => {}
             Mood::After(latency) | Mood::Failing(latency) => sleep(latency).await,
             Mood::Silent => std::future::pending().await,
             Mood::Deceiving => {}

@@ -35,12 +35,13 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The server looked at its clock between the question and the answer.
+    /// The server looked at its clock between the question and the answer, and has drifted since: it may have been right
+    /// after the question.
     fn of(sample: Sample) -> Self {
         Self {
             least_us: sample.server_us.saturating_sub(sample.answered_us),
             most_us: sample.server_us.saturating_sub(sample.asked_us),
-            as_of_us: sample.answered_us,
+            as_of_us: sample.asked_us,
         }
     }
 
@@ -202,7 +203,7 @@ mod tests {
                     let bounds = bounds_at(&estimate, at_us);
                     prop_assert!(bounds.distance_us(truth_us) <= 1, "{truth_us} {bounds:?}");
                 }
-                let own = Bounds::of(sample);
+                let own = Bounds::of(sample).at(local_us);
                 let width = |bounds: Bounds| bounds.most_us - bounds.least_us;
                 let narrower = best.is_none_or(|best| width(own) <= width(best.at(local_us)));
                 best = if narrower { Some(own) } else { best };
@@ -284,6 +285,17 @@ mod tests {
             let error_us = (estimate.told_us(local_us) - set.time_us(local_us)).abs();
             prop_assert!(error_us <= 250 + 600, "{error_us}");
         }
+    }
+
+    /// A tenth of a second on the way back is drift of 20 µs, more than the way there took.
+    #[test]
+    fn the_drift_on_the_way_back_counts() {
+        let server = Server { offset_us: 0, drift_ppm: DRIFT_PPM };
+        let (mut estimate, asked_us) = (Estimate::guess(0), 60_000_000);
+        learn(&mut estimate, server.sample(asked_us, 10, 100_000));
+        let local_us = asked_us + 100_010;
+        let truth_us = server.time_us(local_us) - local_us;
+        assert_eq!(bounds_at(&estimate, local_us).distance_us(truth_us), 0);
     }
 
     #[test]
