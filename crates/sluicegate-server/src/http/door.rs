@@ -19,7 +19,7 @@ use sluicegate::{
 
 use super::{
     answer::{Answer, JSON, PROBLEM_JSON, answer},
-    body, decision,
+    body, decision, envoy_json,
     forward_auth::{self, ForwardAuth},
     problem::{Problem, shortened},
     request::{Ask, Batch},
@@ -28,6 +28,7 @@ use super::{
 use crate::{
     domains::{DEFAULT_DOMAIN, Domains, RequestError},
     explain,
+    grpc::{self, Mistake},
     running::Running,
 };
 
@@ -70,6 +71,8 @@ enum Decide {
     Peek,
     Batch,
     Explain,
+    /// As Envoy's rate limit service.
+    Envoy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +89,7 @@ impl Target {
             "/v1/peek" => Self::Decide(Decide::Peek),
             "/v1/batch" => Self::Decide(Decide::Batch),
             "/v1/explain" => Self::Decide(Decide::Explain),
+            envoy_json::PATH => Self::Decide(Decide::Envoy),
             "/livez" => Self::Read(Page::Livez),
             "/readyz" => Self::Read(Page::Readyz),
             "/openapi.json" => Self::Read(Page::OpenApi),
@@ -106,6 +110,7 @@ impl Target {
 pub struct Door<S, C> {
     running: Arc<Running<S, C>>,
     config: DoorConfig,
+    envoy: grpc::Door<S, C>,
     stopping: AtomicBool,
 }
 
@@ -126,7 +131,9 @@ impl<S: SureStore + 'static, C: Clock + 'static> Service for Door<S, C> {
 impl<S: SureStore, C: Clock> Door<S, C> {
     /// A door that is ready.
     pub fn new(running: impl Into<Arc<Running<S, C>>>, config: DoorConfig) -> Self {
-        Self { running: running.into(), config, stopping: AtomicBool::new(false) }
+        let running = running.into();
+        let envoy = grpc::Door::new(running.clone(), config.headers.families);
+        Self { running, config, envoy, stopping: AtomicBool::new(false) }
     }
 
     /// Answers one request, that came from `peer`.
@@ -161,6 +168,7 @@ impl<S: SureStore, C: Clock> Door<S, C> {
             Decide::Peek => self.peek(&json).await,
             Decide::Batch => self.batch(&json).await,
             Decide::Explain => self.explain(&json).await,
+            Decide::Envoy => self.envoy(&json).await,
         }
     }
 
@@ -205,6 +213,15 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         let explained = domains.explain(domain, &ask.attributes, &ask.costs).await;
         let (verdict, explanation) = explained.map_err(|error| problem(&error))?;
         Ok(answer(StatusCode::OK, JSON, explain::to_json(&verdict, &explanation).to_string()))
+    }
+
+    async fn envoy(&self, json: &[u8]) -> Result<Answer, Problem> {
+        let decided = self.envoy.should_rate_limit(envoy_json::request(json)?).await;
+        let response = decided.map_err(|mistake| match &mistake {
+            Mistake::Request(error) => problem(error),
+            _ => Problem::malformed(shortened(mistake.to_string())),
+        })?;
+        Ok(envoy_json::tell(&response))
     }
 
     /// All requests of a batch are on their way at once, so that a store over a network answers them in one go.

@@ -5,6 +5,7 @@ mod answer;
 mod body;
 mod decision;
 mod door;
+mod envoy_json;
 mod forward_auth;
 mod linger;
 mod problem;

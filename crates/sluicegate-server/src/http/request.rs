@@ -71,7 +71,7 @@ impl<'a> Batch<'a> {
 }
 
 /// Reads JSON; if that fails, reads it again to find out where.
-fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {
+pub(super) fn read<'a, T: Deserialize<'a>>(json: &'a [u8]) -> Result<T, Problem> {
     serde_json::from_slice(json).map_err(|error| locate::<T>(json, &error))
 }
 

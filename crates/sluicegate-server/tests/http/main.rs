@@ -8,6 +8,7 @@ mod changes;
 mod concurrency;
 mod decisions;
 mod degraded;
+mod envoy_json;
 mod fleet;
 mod forward_auth;
 mod headers;

@@ -1,11 +1,19 @@
 //! Real proxies that ask before they pass a request on, by the recipes of `docs/operating/forward-auth.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+mod envoy;
 mod support;
 
 use std::{fs, process::Command, thread};
 
 use support::{Place, Proxied};
+
+/// Nothing of a minute or an hour may end within the test, so the window moves with the requests.
+const POLICY: &str = "
+version: 1
+limits:
+  - { name: per-client, algorithm: sliding_log, limit: 5, per: 1h, key: [ip], match: { endpoint: \"/v1/*\" } }
+";
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -39,8 +47,8 @@ fn limits_and_fails_open(mut proxied: Proxied) {
 
 #[test]
 fn nginx_refuses_with_a_true_429_and_fails_open() {
-    let place = Place::new();
-    let server = place.recipe("nginx");
+    let place = Place::new(POLICY, &[]);
+    let server = place.recipe("forward-auth", "nginx");
     let paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|name| format!("{name}_temp_path {name};"))
         .concat();
@@ -54,9 +62,10 @@ fn nginx_refuses_with_a_true_429_and_fails_open() {
 
 #[test]
 fn caddy_passes_the_refusal_on_and_fails_open() {
-    let place = Place::new();
+    let place = Place::new(POLICY, &[]);
     let options = "{\n  admin off\n  auto_https off\n}\n";
-    fs::write(place.path("Caddyfile"), format!("{options}{}", place.recipe("caddy"))).unwrap();
+    fs::write(place.path("Caddyfile"), format!("{options}{}", place.recipe("forward-auth", "caddy")))
+        .unwrap();
     let mut caddy = Command::new(format!("{ROOT}/target/tools/caddy/bin/caddy"));
     caddy
         .args(["run", "--config", "Caddyfile", "--adapter", "caddyfile"])
@@ -67,9 +76,9 @@ fn caddy_passes_the_refusal_on_and_fails_open() {
 
 #[test]
 fn haproxy_asks_by_lua_and_fails_open() {
-    let place = Place::new();
-    fs::write(place.path("limit.lua"), place.recipe("lua")).unwrap();
-    fs::write(place.path("haproxy.cfg"), place.recipe("haproxy")).unwrap();
+    let place = Place::new(POLICY, &[]);
+    fs::write(place.path("limit.lua"), place.recipe("forward-auth", "lua")).unwrap();
+    fs::write(place.path("haproxy.cfg"), place.recipe("forward-auth", "haproxy")).unwrap();
     let mut haproxy = Command::new("haproxy");
     haproxy.args(["-db", "-f", "haproxy.cfg"]);
     limits_and_fails_open(place.start(haproxy));

@@ -14,56 +14,51 @@ use std::{
 };
 
 use tempfile::TempDir;
+use tokio::{net::TcpSocket, runtime};
 
 use super::ROOT;
-
-/// Nothing of a minute or an hour may end within the test, so the window moves with the requests.
-const POLICY: &str = "
-version: 1
-limits:
-  - { name: per-client, algorithm: sliding_log, limit: 5, per: 1h, key: [ip], match: { endpoint: \"/v1/*\" } }
-";
 
 /// Where all of them are: files in a folder of their own, on free ports.
 pub(crate) struct Place {
     folder: TempDir,
-    limiter: Running,
-    limiter_address: String,
+    arguments: Vec<String>,
+    limiter: Limiter,
     application: SocketAddr,
     reached: Arc<AtomicUsize>,
     proxy: SocketAddr,
 }
 
 impl Place {
-    pub(crate) fn new() -> Self {
+    /// A place whose limiter has this policy, and these arguments beside it.
+    pub(crate) fn new(policy: &str, arguments: &[&str]) -> Self {
         let folder = TempDir::new().unwrap();
-        fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
-        let mut serve = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
-        serve.args(["serve", "--http", "127.0.0.1:0", "--policy", "policy.yaml"]);
-        let mut limiter = Running::start(serve.current_dir(folder.path()).stdout(Stdio::piped()));
-        let mut line = String::new();
-        BufReader::new(limiter.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let limiter_address =
-            line.trim().strip_prefix("listening on http://").expect("its address").to_owned();
+        fs::write(folder.path().join("policy.yaml"), policy).unwrap();
+        let arguments: Vec<_> = arguments.iter().map(|&word| word.to_owned()).collect();
+        let anywhere = "127.0.0.1:0".to_owned();
+        let limiter = Limiter::start(&folder, [anywhere.clone(), anywhere], &arguments);
         let reached = Arc::new(AtomicUsize::new(0));
         let application = application(reached.clone());
         let proxy = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        Self { folder, limiter, limiter_address, application, reached, proxy }
+        Self { folder, arguments, limiter, application, reached, proxy }
     }
 
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// The one block of that language in the recipes, with the addresses of this place.
-    pub(crate) fn recipe(&self, language: &str) -> String {
-        let page = fs::read_to_string(format!("{ROOT}/docs/operating/forward-auth.md")).unwrap();
-        let (_, after) = page.split_once(&format!("```{language}\n")).expect("a recipe");
-        let (recipe, _) = after.split_once("```").expect("its end");
-        recipe
-            .replace("127.0.0.1:8080", &self.limiter_address)
+    /// The block of a page that begins so, with the addresses of this place. Tests share their machine, so nobody gives up
+    /// early in them.
+    pub(crate) fn recipe(&self, page: &str, beginning: &str) -> String {
+        let [http, grpc] = self.limiter.addresses.each_ref().map(|address| port(address));
+        block(page, beginning)
+            .replace("127.0.0.1:8080", &self.limiter.addresses[0])
+            .replace("port_value: 8080", &format!("port_value: {http}"))
+            .replace("port_value: 8081", &format!("port_value: {grpc}"))
             .replace("127.0.0.1:9000", &self.application.to_string())
+            .replace("port_value: 9000", &format!("port_value: {}", self.application.port()))
+            .replace("port_value: 8000", &format!("port_value: {}", self.proxy.port()))
             .replace(":8000", &format!(":{}", self.proxy.port()))
+            .replace(": 0.1s", ": 10s")
     }
 
     /// Starts the proxy, and waits until it listens.
@@ -78,6 +73,37 @@ impl Place {
     }
 }
 
+/// What stands in the one block of a page of `docs/operating` that begins so.
+pub(crate) fn block(page: &str, beginning: &str) -> String {
+    let page = fs::read_to_string(format!("{ROOT}/docs/operating/{page}.md")).unwrap();
+    let (_, after) = page.split_once(&format!("```{beginning}\n")).expect("a block that begins so");
+    after.split_once("```").expect("its end").0.to_owned()
+}
+
+fn port(address: &str) -> &str {
+    address.rsplit(':').next().unwrap()
+}
+
+/// A limiter that serves, and where its HTTP and gRPC doors are.
+struct Limiter {
+    process: Running,
+    addresses: [String; 2],
+}
+
+impl Limiter {
+    fn start(folder: &TempDir, [http, grpc]: [String; 2], arguments: &[String]) -> Self {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        serve.args(["serve", "--policy", "policy.yaml", "--http", &http, "--grpc", &grpc]).args(arguments);
+        let mut process = Running::start(serve.current_dir(folder.path()).stdout(Stdio::piped()));
+        let mut lines = BufReader::new(process.0.stdout.as_mut().unwrap()).lines();
+        let addresses = ["http", "grpc"].map(|door| {
+            let line = lines.next().expect("a line for each door").unwrap();
+            line.strip_prefix(&format!("listening on {door}://")).expect("its address").to_owned()
+        });
+        Self { process, addresses }
+    }
+}
+
 /// A process that ends with this value.
 struct Running(Child);
 
@@ -88,14 +114,21 @@ impl Running {
 
     /// Asks it to end, so that it takes its own workers along, and kills it if it does not.
     fn end(&mut self) {
-        let asked = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
         let begun = Instant::now();
-        while asked.is_ok() && self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
-            if begun.elapsed() > Duration::from_secs(5) {
-                break;
-            }
+        if self.runs() {
+            _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
+        }
+        while self.runs() && begun.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(5)); // A wait with an end is not to be had.
         }
+        self.kill();
+    }
+
+    fn runs(&mut self) -> bool {
+        self.0.try_wait().is_ok_and(|ended| ended.is_none())
+    }
+
+    fn kill(&mut self) {
         _ = self.0.kill();
         _ = self.0.wait();
     }
@@ -110,7 +143,7 @@ impl Drop for Running {
 /// An application that answers everybody.
 fn application(reached: Arc<AtomicUsize>) -> SocketAddr {
     const ANSWER: &[u8] =
-        b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\nconnection: close\r\n\r\nthe application";
+        b"HTTP/1.1 200 OK\r\ncontent-length: 15\r\nx-tokens: 500\r\nconnection: close\r\n\r\nthe application";
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -151,16 +184,16 @@ impl Reply {
 impl Proxied {
     /// One request through the proxy, of a client that claims an address of its own.
     pub(crate) fn get(&self, client: usize) -> Reply {
-        let mut stream = TcpStream::connect(self.place.proxy).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let head =
-            "GET /v1/chat?x=1 HTTP/1.1\r\nhost: api\r\nconnection: close\r\nx-forwarded-uri: /free\r\n";
-        write!(stream, "{head}x-forwarded-for: 198.51.100.{client}\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Reply { status, head: head.to_owned(), body: body.to_owned() }
+        self.request(
+            "/v1/chat?x=1",
+            &format!("x-forwarded-for: 198.51.100.{client}\r\nx-forwarded-uri: /free\r\n"),
+        )
+    }
+
+    /// One request through the proxy, from an address that is not the proxy's own.
+    pub(crate) fn request(&self, path: &str, headers: &str) -> Reply {
+        let stream = connect_from("127.0.0.2:0", self.place.proxy);
+        exchange(stream, &format!("GET {path} HTTP/1.1\r\nhost: api\r\nconnection: close\r\n{headers}\r\n"))
     }
 
     /// How many requests the application has seen.
@@ -168,7 +201,45 @@ impl Proxied {
         self.place.reached.load(Ordering::SeqCst)
     }
 
+    /// Kills the limiter.
     pub(crate) fn end_limiter(&mut self) {
-        self.place.limiter.end();
+        self.place.limiter.process.kill();
     }
+
+    /// Starts the limiter again, where it was.
+    pub(crate) fn restart_limiter(&mut self) {
+        let Place { folder, arguments, limiter, .. } = &mut self.place;
+        *limiter = Limiter::start(folder, limiter.addresses.clone(), arguments);
+    }
+
+    /// What the limiter's own HTTP door says to a body.
+    pub(crate) fn ask_limiter(&self, path: &str, body: &str) -> Reply {
+        let stream = TcpStream::connect(&self.place.limiter.addresses[0]).unwrap();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n"
+        );
+        exchange(stream, &format!("{head}content-length: {}\r\n\r\n{body}", body.len()))
+    }
+}
+
+fn exchange(mut stream: TcpStream, request: &str) -> Reply {
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    Reply { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// A connection from an address of this machine to another.
+fn connect_from(source: &str, target: SocketAddr) -> TcpStream {
+    let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let stream = runtime.block_on(async {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(source.parse().unwrap()).unwrap();
+        socket.connect(target).await.unwrap().into_std().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream
 }
