@@ -4,7 +4,7 @@ use crate::RedisServer;
 
 /// What every store needs, after `ACL SETUSER name`.
 pub const STORE: &str =
-    "on >password resetchannels ~sg1:* -@all +evalsha +script|load +get +set +del +mget +time +ping";
+    "on >password resetchannels ~sg1:* -@all +evalsha +script|load +get +set +del +time +ping";
 /// For a database other than 0.
 pub const DATABASE: &str = "+select";
 /// For a master that sentinels name.

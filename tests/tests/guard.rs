@@ -65,10 +65,9 @@ impl Moody {
         let mood = *self.mood.lock().unwrap();
         match mood {
             // A sleep of no time lasts until the timer's next millisecond.
-            Mood::After(Duration::ZERO) | Mood::Failing(Duration::ZERO) => {}
+            Mood::After(Duration::ZERO) | Mood::Failing(Duration::ZERO) | Mood::Deceiving => {}
             Mood::After(latency) | Mood::Failing(latency) => sleep(latency).await,
             Mood::Silent => std::future::pending().await,
-            Mood::Deceiving => {}
         }
         if matches!(mood, Mood::Failing(_) | Mood::Deceiving) {
             return Err(StoreError::new("it fails", Counted::Nothing));

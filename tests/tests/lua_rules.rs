@@ -110,8 +110,15 @@ fn only_strings_beside_concatenation(line: &str) -> bool {
 fn every_script_keeps_the_rules() {
     let day = Tick::for_window_us(86_400_000_000);
     let straight = script::take_straight(&[(Pair::FixedWindow, day), (Pair::Bucket, Tick::MICROSECOND)]);
-    let others =
-        [script::MANY, script::ONCE, script::REBASE, script::GIVE_BACK, script::FORGET, script::FLEET];
+    let others = [
+        script::MANY,
+        script::ONCE,
+        script::REBASE,
+        script::GIVE_BACK,
+        script::FORGET,
+        script::LOOK,
+        script::FLEET,
+    ];
     for source in [script::TAKE, straight.as_str()].into_iter().chain(others) {
         assert_eq!(broken_rules(source), Vec::<Broken>::new());
         assert!(

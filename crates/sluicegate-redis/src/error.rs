@@ -33,6 +33,9 @@ const REFUSALS: [&str; 18] = [
 /// password by now. A new connection asks anew where the master is, and says who it is.
 const OF_THE_CONNECTION: [&str; 3] = ["READONLY", "MASTERDOWN", "NOAUTH"];
 
+/// What a script ends with that reads a record of fewer bytes than any has.
+const ENDS_TOO_EARLY: &str = "data string too short";
+
 /// What Redis, or the way to it, said: the cause of an error of this store.
 #[derive(Clone, Debug)]
 pub struct RedisCause(Said);
@@ -52,12 +55,6 @@ impl RedisCause {
             Said::Config(_) => true,
             Said::Here(_) => false,
         }
-    }
-
-    /// Whether one of the keys holds what no script of ours wrote: calls for other keys do better.
-    pub(crate) fn is_of_a_key(&self) -> bool {
-        let Said::Redis(error) = &self.0 else { return false };
-        error.code().is_some_and(|code| ["WRONGTYPE", "MALFORMED"].contains(&code))
     }
 
     /// Whether the user may not do what was asked.
@@ -185,7 +182,16 @@ pub(crate) fn failed(server: &str, cause: RedisError) -> StoreError {
     } else {
         ("was sent the call, and the answer is lost", Counted::Unknown)
     };
-    StoreError::new(format!("redis at `{server}` {what}"), counted).caused_by(RedisCause(Said::Redis(cause)))
+    let of_a_key = is_of_a_key(&cause);
+    let error = StoreError::new(format!("redis at `{server}` {what}"), counted);
+    let error = error.caused_by(RedisCause(Said::Redis(cause)));
+    if of_a_key { error.of_the_request() } else { error }
+}
+
+/// Whether one of the keys holds what no script of ours wrote: calls for other keys do better.
+fn is_of_a_key(error: &RedisError) -> bool {
+    error.code().is_some_and(|code| ["WRONGTYPE", "MALFORMED"].contains(&code))
+        || is_of_a_script(error) && error.detail().is_some_and(|detail| detail.contains(ENDS_TOO_EARLY))
 }
 
 /// Whether a script broke off. Ours read and check first and write last, so that then nothing was written.

@@ -31,7 +31,7 @@ impl RedisStore {
         let payload = Payload::of(merged.asks());
         let groups = groups(merged.asks())?;
         if self.is_split(&groups) {
-            return Err(StoreError::new(SPLIT, Counted::Nothing));
+            return Err(StoreError::new(SPLIT, Counted::Nothing).of_the_request());
         }
         let call = Request { key: id_key(RequestId::scope(asks), id), payload, asks: merged.asks() };
         let Some(taken) = self.call_once(&call, groups, now).await? else { return Ok(Once::OtherRequest) };

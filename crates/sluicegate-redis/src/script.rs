@@ -56,6 +56,8 @@ pub const REBASE: &str = include_str!("lua/rebase.lua");
 pub const GIVE_BACK: &str = include_str!("lua/give_back.lua");
 /// Drops one state.
 pub const FORGET: &str = include_str!("lua/forget.lua");
+/// Reads several records.
+pub const LOOK: &str = include_str!("lua/look.lua");
 /// Writes an instance into the list of its fleet.
 pub const FLEET: &str = include_str!("lua/fleet.lua");
 

@@ -50,6 +50,7 @@ pub(crate) struct Scripts {
     rebase: Script,
     pub(crate) give_back: Script,
     forget: Script,
+    look: Script,
 }
 
 impl Scripts {
@@ -100,6 +101,7 @@ impl RedisStore {
             rebase: Script::new(script::REBASE),
             give_back: Script::new(script::GIVE_BACK),
             forget: Script::new(script::FORGET),
+            look: Script::new(script::LOOK),
         };
         let (servers, gather) = (Topology::of(config)?, Gather::with_patience(config.response_timeout));
         Ok(Self {
@@ -167,18 +169,19 @@ impl RedisStore {
         Ok(call(&self.scripts.take(&groups, asks), &groups, asks, now))
     }
 
-    /// The records as they stand at one instant. Of several, one that is no string at all counts as none.
+    /// The records as they stand at one instant.
     async fn records(&self, groups: &[Group]) -> Result<Vec<Vec<u8>>, StoreError> {
         let slot = self.slot(groups);
         if let [group] = groups {
             let record = self.servers.run(slot, Call::of(redis::cmd("GET").arg(group.key.as_str()))).await;
             return Ok(vec![record.and_then(bytes)?]);
         }
-        let mut get = redis::cmd("MGET");
+        let keys = groups.iter().map(|group| group.key.len()).sum();
+        let mut look = self.scripts.look.call(groups.len(), 0, keys);
         for group in groups {
-            get.arg(group.key.as_str());
+            look.arg(group.key.as_str());
         }
-        self.servers.run(slot, Call::of(&get)).await.and_then(list)
+        self.servers.run(slot, Call::of_script(&self.scripts.look, &look)).await.and_then(list)
     }
 
     /// The slot of all these groups.
@@ -309,7 +312,8 @@ impl Probe for RedisStore {
 /// The asks by subject, in the order in which subjects come first.
 pub(crate) fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
     if asks.len() > MAX_ASKS {
-        return Err(StoreError::new(format!("a request has at most {MAX_ASKS} asks"), Counted::Nothing));
+        let error = StoreError::new(format!("a request has at most {MAX_ASKS} asks"), Counted::Nothing);
+        return Err(error.of_the_request());
     }
     let mut groups: Vec<Group> = Vec::with_capacity(1);
     let mut subjects: Vec<&Subject> = Vec::with_capacity(1);
@@ -462,5 +466,5 @@ pub(crate) fn list(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
 }
 
 pub(crate) fn malformed(cause: Malformed) -> StoreError {
-    unreadable().caused_by(cause)
+    unreadable().caused_by(cause).of_the_request()
 }

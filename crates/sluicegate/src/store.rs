@@ -130,13 +130,14 @@ pub enum Counted {
 pub struct StoreError {
     what: Cow<'static, str>,
     counted: Counted,
+    of_the_request: bool,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error that says what could not be done and whether something may have been counted.
     pub fn new(what: impl Into<Cow<'static, str>>, counted: Counted) -> Self {
-        Self { what: what.into(), counted, source: None }
+        Self { what: what.into(), counted, of_the_request: false, source: None }
     }
 
     /// Adds the cause.
@@ -150,6 +151,18 @@ impl StoreError {
     #[must_use]
     pub fn with_nothing_counted(self) -> Self {
         Self { counted: Counted::Nothing, ..self }
+    }
+
+    /// Says that the store is well, and only this request cannot be decided: for what one of its keys holds, or for how
+    /// it is made.
+    #[must_use]
+    pub fn of_the_request(self) -> Self {
+        Self { of_the_request: true, ..self }
+    }
+
+    /// Whether the store is well all the same: requests for other keys are decided.
+    pub fn is_of_the_request(&self) -> bool {
+        self.of_the_request
     }
 
     /// Whether the call may have counted.

@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 use crate::{
     connection::Call,
-    error::{RedisCause, unreadable},
+    error::unreadable,
     packed::{ASK_LEN, NOW_LEN},
     store::{self, DENIED, RedisStore, SKEW, Taken, groups, list},
     topology::Slot,
@@ -142,7 +142,7 @@ impl RedisStore {
                     let decided = groups.into_iter().zip(taken);
                     return decided.filter_map(|(group, taken)| settle(group, &taken)).collect();
                 }
-                Err(error) if !is_of_a_key(&error) => {
+                Err(error) if !error.is_of_the_request() => {
                     for group in groups {
                         group.fail(&error);
                     }
@@ -250,11 +250,6 @@ fn settle(mut group: Group, taken: &Taken) -> Option<Group> {
     drop(asks);
     request.answer(answer);
     None
-}
-
-fn is_of_a_key(error: &StoreError) -> bool {
-    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<RedisCause>());
-    cause.is_some_and(RedisCause::is_of_a_key)
 }
 
 /// The call ended without an answer: its runtime was shut down.
