@@ -12,6 +12,7 @@ pub mod import;
 mod listen;
 mod numbers;
 mod paced;
+pub mod postgres;
 pub mod replay;
 pub mod resp;
 pub mod running;

@@ -14,6 +14,7 @@ mod generate;
 mod guard;
 mod kept;
 mod logging;
+mod migrate;
 mod origin;
 mod policy;
 mod race;
@@ -43,6 +44,8 @@ enum Verb {
     Peek(decide::Args),
     /// Turns a limit or a domain of a running server on, into shadow, or off.
     Enforcement(enforcement::Args),
+    /// Makes the tables that a source of assignments on PostgreSQL needs.
+    Migrate(migrate::Args),
     /// Works on policy files.
     #[command(subcommand)]
     Policy(policy::Verb),
@@ -67,6 +70,7 @@ impl Cli {
             Verb::Take(args) => decide::take(&args),
             Verb::Peek(args) => decide::peek(&args),
             Verb::Enforcement(args) => enforcement::run(&args),
+            Verb::Migrate(args) => migrate::run(&args),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Verify(args) => verify::run(&args),

@@ -11,7 +11,11 @@ use sluicegate_redis::{ConfigSource, RedisConfig};
 use tokio::{sync::Notify, time::timeout};
 
 use super::{Failure, kept::Kept, sources::Unread};
-use crate::{causes::with_causes, domains::DEFAULT_DOMAIN};
+use crate::{
+    causes::with_causes,
+    domains::DEFAULT_DOMAIN,
+    postgres::{self, PostgresUrl},
+};
 
 /// How often a server is asked when it publishes nothing: notices get lost with connections.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -32,17 +36,36 @@ impl Origin {
         if let Some(path) = words.strip_prefix("file:").filter(|path| !path.is_empty()) {
             return Ok(Self::File(PathBuf::from(path)));
         }
-        if !["redis://", "rediss://"].iter().any(|scheme| words.starts_with(scheme)) {
-            let what =
-                "`--config-source` names no source; known are `file:PATH`, `redis://…` and `rediss://…`";
-            return Err(Failure::usage(what));
+        let is = |schemes: [&str; 2]| schemes.iter().any(|scheme| words.starts_with(scheme));
+        let remote = match () {
+            () if is(["redis://", "rediss://"]) => Remote::redis(words)?,
+            () if is(["postgres://", "postgresql://"]) => Remote::postgres(words)?,
+            () => return Err(unknown()),
+        };
+        Ok(Self::Remote(Arc::new(remote)))
+    }
+}
+
+fn unknown() -> Failure {
+    Failure::usage(
+        "`--config-source` names no source; known are `file:PATH`, `redis://…`, `rediss://…` and `postgres://…`",
+    )
+}
+
+/// Who is asked.
+#[derive(Debug)]
+enum Source {
+    Redis(ConfigSource),
+    Postgres(postgres::Source),
+}
+
+impl Source {
+    /// The text, if it is another than the one before; else why there is none.
+    async fn read(&mut self) -> Result<Option<String>, String> {
+        match self {
+            Self::Redis(source) => source.read().await.map_err(|error| with_causes(&error)),
+            Self::Postgres(source) => source.read().await.map_err(|error| with_causes(&error)),
         }
-        let (url, domain) = words.split_once("?domain=").unwrap_or((words, DEFAULT_DOMAIN));
-        let config = RedisConfig::from_url(url).map_err(|error| Failure::usage(with_causes(&error)))?;
-        let source = ConfigSource::new(&config, domain, MAX_FILE_LEN);
-        let source = source.map_err(|error| Failure::usage(with_causes(&error)))?;
-        let name = format!("{config}?domain={domain}");
-        Ok(Self::Remote(Arc::new(Remote::new(name, domain, source))))
     }
 }
 
@@ -53,7 +76,7 @@ pub(super) struct Remote {
     pub(super) name: String,
     /// The domain whose assignments it has.
     pub(super) domain: String,
-    source: tokio::sync::Mutex<ConfigSource>,
+    source: tokio::sync::Mutex<Source>,
     published: Arc<Notify>,
     heard: Mutex<Heard>,
     changed: Notify,
@@ -68,24 +91,34 @@ struct Heard {
 }
 
 impl Remote {
-    fn new(name: String, domain: &str, source: ConfigSource) -> Self {
+    fn redis(words: &str) -> Result<Self, Failure> {
+        let (url, domain) = words.split_once("?domain=").unwrap_or((words, DEFAULT_DOMAIN));
+        let config = RedisConfig::from_url(url).map_err(|error| Failure::usage(with_causes(&error)))?;
+        let source = ConfigSource::new(&config, domain, MAX_FILE_LEN);
+        let source = source.map_err(|error| Failure::usage(with_causes(&error)))?;
         let published = source.published();
+        let name = format!("{config}?domain={domain}");
+        Ok(Self::new(name, domain.to_owned(), Source::Redis(source), published))
+    }
+
+    fn postgres(words: &str) -> Result<Self, Failure> {
+        let url: PostgresUrl = words.parse().map_err(|error| Failure::usage(with_causes(&error)))?;
+        let (name, domain) = (url.to_string(), url.domain.clone());
+        let source = postgres::Source::new(url, MAX_FILE_LEN);
+        let told = source.told();
+        Ok(Self::new(name, domain, Source::Postgres(source), told))
+    }
+
+    fn new(name: String, domain: String, source: Source, published: Arc<Notify>) -> Self {
         let source = tokio::sync::Mutex::new(source);
-        Self {
-            name,
-            domain: domain.to_owned(),
-            source,
-            published,
-            heard: Mutex::default(),
-            changed: Notify::new(),
-        }
+        Self { name, domain, source, published, heard: Mutex::default(), changed: Notify::new() }
     }
 
     /// Asks the server now.
     pub(super) async fn look(&self) {
         let read = self.source.lock().await.read().await;
         let mut heard = self.heard();
-        heard.problem = read.as_ref().err().map(|error| format!("`{}`: {}", self.name, with_causes(error)));
+        heard.problem = read.as_ref().err().map(|error| format!("`{}`: {error}", self.name));
         if let Ok(Some(text)) = read {
             (heard.text, heard.copy) = (Some(text), None);
             self.changed.notify_one();

@@ -82,8 +82,9 @@ pub(super) struct Args {
     admin: Option<SocketAddr>,
     #[command(flatten)]
     token: TokenArgs,
-    /// Where it stands who has which tier: `file:PATH`, or `redis://[user:password@]host[:port][/database][?domain=NAME]`
-    /// (`rediss` for TLS). It is read again when it changes, as policies are.
+    /// Where it stands who has which tier: `file:PATH`, `redis://[user:password@]host[:port][/database][?domain=NAME]`
+    /// (`rediss` for TLS), or `postgres://[user[:password]@]host[:port][/database][?sslmode=…&domain=NAME]`. It is read again
+    /// when it changes, as policies are.
     #[arg(long, env = "SLUICEGATE_CONFIG_SOURCE", value_name = "SOURCE", hide_env_values = true)]
     config_source: Option<Unread>,
     /// A file that keeps the assignments of a source on a server, for a start while that is away.

@@ -14,6 +14,7 @@ mod forward_auth;
 mod headers;
 mod lifecycle;
 mod openapi;
+mod postgres;
 mod process;
 mod redis;
 mod source;

@@ -18,19 +18,19 @@ fn put(redis: &RedisServer, version: &str, text: &str) {
     redis.command(&["HSET", KEY, "version", version, "assignments", text]);
 }
 
-fn assigning(entries: &str) -> String {
+pub(crate) fn assigning(entries: &str) -> String {
     format!("version: 1\nassignments: [{entries}]\n")
 }
 
 /// A policy under which the tier of a user shows as the amount of its limit: 100 without a tier.
-fn policy(folder: &TempDir) -> PathBuf {
+pub(crate) fn policy(folder: &TempDir) -> PathBuf {
     let file = folder.path().join("policy.yaml");
     let tiers = "tiers:\n  free: { per-user: { limit: 5 } }\n  pro: { per-user: { limit: 1000 } }\n";
     fs::write(&file, format!("{}{tiers}", of_amount(100))).unwrap();
     file
 }
 
-fn serve(source: &str) -> (TempDir, PathBuf, Served) {
+pub(crate) fn serve(source: &str) -> (TempDir, PathBuf, Served) {
     let folder = tempfile::tempdir().unwrap();
     let file = policy(&folder);
     let served =
@@ -38,11 +38,11 @@ fn serve(source: &str) -> (TempDir, PathBuf, Served) {
     (folder, file, served)
 }
 
-fn amount(served: &Served, user: &str) -> Value {
+pub(crate) fn amount(served: &Served, user: &str) -> Value {
     served.take(&json!({"user": user}))["limits"][0]["limit"].clone()
 }
 
-fn says(served: &Served, field: &str, words: &str) -> bool {
+pub(crate) fn says(served: &Served, field: &str, words: &str) -> bool {
     served.status().get(field).is_some_and(|why| why.as_str().unwrap().contains(words))
 }
 
