@@ -7,6 +7,7 @@
 pub mod algorithm;
 pub mod ask;
 mod decision;
+pub mod login;
 mod once;
 pub mod policy;
 pub mod rule;
