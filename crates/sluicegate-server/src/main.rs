@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use sluicegate_server::cli::Cli;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    Cli::run_process()
 }

@@ -29,7 +29,7 @@ mod problem;
 mod request;
 mod resolve;
 mod shards;
-mod suggest;
+pub mod suggest;
 pub mod tree;
 mod words;
 

@@ -36,11 +36,14 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(place: Place, what: impl Into<String>) -> Self {
+    /// A mistake at a place: what is wrong in one line, lower case, the offending thing in backticks.
+    pub fn new(place: Place, what: impl Into<String>) -> Self {
         Self { place, what: what.into(), hint: None, excerpt: String::new() }
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    /// Adds what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
@@ -103,7 +106,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A policy file that cannot be used: every problem that was found, in the order of the file.
+/// A policy file, or another that is read as strictly, that cannot be used: every problem that was found, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
     problems: Vec<Problem>,
@@ -115,6 +118,14 @@ impl PolicyError {
         let mut problem = Problem::new(Place::START, "the policy could not be read");
         problem.quote(text);
         Self { problems: vec![problem] }
+    }
+
+    /// Fails with the problems of a text, if there are any.
+    ///
+    /// # Errors
+    /// The problems.
+    pub fn check(text: &str, problems: Vec<Problem>) -> Result<(), Self> {
+        Problems(problems).into_result(text)
     }
 
     /// The problems, at least one, at most 100.

@@ -6,7 +6,7 @@ const MAX_EDITS: usize = 2;
 const MAX_LEN: usize = 64;
 
 /// The closest of the known words, if one is close.
-pub(super) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if typed.len() > MAX_LEN {
         return None;
     }
@@ -17,6 +17,6 @@ pub(super) fn closest<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>)
 }
 
 /// The hint that names it.
-pub(super) fn did_you_mean(word: &str) -> String {
+pub fn did_you_mean(word: &str) -> String {
     format!("did you mean `{word}`?")
 }

@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod config;
 mod decide;
 mod enforcement;
 mod generate;
@@ -32,6 +33,9 @@ pub struct Cli {
     logging: logging::Logging,
     #[command(subcommand)]
     verb: Verb,
+    /// What the flags of a verb that reads a config file are by now, and where each was said.
+    #[arg(skip)]
+    settings: Vec<config::Setting>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -46,6 +50,9 @@ enum Verb {
     Enforcement(enforcement::Args),
     /// Makes the tables that a source of assignments on PostgreSQL needs.
     Migrate(migrate::Args),
+    /// Tells the settings of a server, and where each is from.
+    #[command(subcommand)]
+    Config(config::Verb),
     /// Works on policy files.
     #[command(subcommand)]
     Policy(policy::Verb),
@@ -62,6 +69,15 @@ enum Verb {
 }
 
 impl Cli {
+    /// Runs the command line of this process: flags come before the environment, and that before the file of `--config`.
+    pub fn run_process() -> ExitCode {
+        match config::read(&std::env::args_os().collect::<Vec<_>>()) {
+            Ok(cli) => cli.run(),
+            Err(NoCli::Words(error)) => error.exit(),
+            Err(NoCli::File(failure)) => failure.report(),
+        }
+    }
+
     /// Runs the verb and says how it ended.
     pub fn run(self) -> ExitCode {
         logging::start(&self.logging);
@@ -71,6 +87,7 @@ impl Cli {
             Verb::Peek(args) => decide::peek(&args),
             Verb::Enforcement(args) => enforcement::run(&args),
             Verb::Migrate(args) => migrate::run(&args),
+            Verb::Config(verb) => Ok(config::run(&verb, &self.settings)),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Verify(args) => verify::run(&args),
@@ -80,6 +97,14 @@ impl Cli {
         };
         outcome.unwrap_or_else(Failure::report)
     }
+}
+
+/// Why there is nothing to run.
+enum NoCli {
+    /// The words make no sense, or ask for help.
+    Words(clap::Error),
+    /// The config file makes none.
+    File(Failure),
 }
 
 /// The exit code of a request that was refused.

@@ -1,6 +1,7 @@
 //! Where it stands who has which tier: a file, or a server that is heard over the network.
 
 use std::{
+    fmt,
     path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -43,6 +44,16 @@ impl Origin {
             () => return Err(unknown()),
         };
         Ok(Self::Remote(Arc::new(remote)))
+    }
+}
+
+impl fmt::Display for Origin {
+    /// As `--config-source` has it, without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "file:{}", path.display()),
+            Self::Remote(remote) => f.write_str(&remote.name),
+        }
     }
 }
 

@@ -40,6 +40,10 @@ use crate::{
 /// Flags of `serve`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// A file that has flags as keys: `max_connections: 100` for `--max-connections 100`. A flag, and a variable of the
+    /// environment, comes before it.
+    #[arg(id = "config", long = "config", env = "SLUICEGATE_CONFIG", value_name = "FILE")]
+    _config: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
     #[command(flatten)]

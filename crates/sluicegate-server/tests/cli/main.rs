@@ -1,6 +1,7 @@
 //! The command line as a person meets it: words in, words and exit codes out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod config;
 mod decide;
 mod generate;
 mod policy;

@@ -101,6 +101,11 @@ impl Serving {
     /// By a command that may have settings of its own already.
     pub(crate) fn start_by(mut command: Command, policy: &str, store: &str) -> Self {
         command.args(["serve", "--http", "127.0.0.1:0", "--policy", policy, "--store", store]);
+        Self::spawn(command)
+    }
+
+    /// By a command that has all its settings.
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
