@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use sluicegate::{
-    Counted, Store, StoreError, SureStore, Verb,
+    Counted, Reason, Store, StoreError, SureStore, Verb,
     core::{Align, DecidedBy, Micros, Rule},
     guard::{GuardConfig, Guarded},
 };
@@ -43,7 +43,7 @@ fn broken(server: &RedisServer) -> Vec<String> {
 }
 
 fn is_of_the_key(error: &StoreError) -> bool {
-    error.is_of_the_request() && error.counted() == Counted::Nothing
+    error.reason() == Reason::Request && error.counted() == Counted::Nothing
 }
 
 /// A `WRONGTYPE` counted as a failure of the store: three requests for one such key opened the breaker, and everybody

@@ -22,6 +22,19 @@ pub enum DecidedBy {
     Fallback,
 }
 
+impl DecidedBy {
+    /// All of them, the store first.
+    pub const ALL: [Self; 2] = [Self::Store, Self::Fallback];
+
+    /// The name in answers and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
 /// The answer to one ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AskDecision {

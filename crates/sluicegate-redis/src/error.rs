@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use redis::{ErrorKind, RedisError};
-use sluicegate::{Counted, StoreError};
+use sluicegate::{Counted, Reason, StoreError};
 
 use crate::config::ConfigError;
 
@@ -185,7 +185,7 @@ pub(crate) fn failed(server: &str, cause: RedisError) -> StoreError {
     let of_a_key = is_of_a_key(&cause);
     let error = StoreError::new(format!("redis at `{server}` {what}"), counted);
     let error = error.caused_by(RedisCause(Said::Redis(cause)));
-    if of_a_key { error.of_the_request() } else { error }
+    if of_a_key { error.for_reason(Reason::Request) } else { error }
 }
 
 /// Whether one of the keys holds what no script of ours wrote: calls for other keys do better.

@@ -2,7 +2,7 @@
 
 use redis::{Cmd, Value};
 use sluicegate::{
-    Counted, Merged, Once, StoreError,
+    Counted, Merged, Once, Reason, StoreError,
     core::{Ask, Decision, Micros, Payload, RequestId},
 };
 
@@ -31,7 +31,7 @@ impl RedisStore {
         let payload = Payload::of(merged.asks());
         let groups = groups(merged.asks())?;
         if self.is_split(&groups) {
-            return Err(StoreError::new(SPLIT, Counted::Nothing).of_the_request());
+            return Err(StoreError::new(SPLIT, Counted::Nothing).for_reason(Reason::Request));
         }
         let call = Request { key: id_key(RequestId::scope(asks), id), payload, asks: merged.asks() };
         let Some(taken) = self.call_once(&call, groups, now).await? else { return Ok(Once::OtherRequest) };

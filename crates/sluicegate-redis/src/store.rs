@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use sluicegate::{
-    Clock, Counted, Merged, Once, Store, StoreError,
+    Clock, Counted, Merged, Once, Reason, Store, StoreError,
     core::{
         Ask, AskDecision, Decision, LimitId, MAX_SKEW_US, Micros, Question, RequestId, Rule, State, Subject,
         algorithm::GiveBack, policy::MAX_APPLIED,
@@ -313,7 +313,7 @@ impl Probe for RedisStore {
 pub(crate) fn groups(asks: &[Ask<'_>]) -> Result<Vec<Group>, StoreError> {
     if asks.len() > MAX_ASKS {
         let error = StoreError::new(format!("a request has at most {MAX_ASKS} asks"), Counted::Nothing);
-        return Err(error.of_the_request());
+        return Err(error.for_reason(Reason::Request));
     }
     let mut groups: Vec<Group> = Vec::with_capacity(1);
     let mut subjects: Vec<&Subject> = Vec::with_capacity(1);
@@ -466,5 +466,5 @@ pub(crate) fn list(value: Value) -> Result<Vec<Vec<u8>>, StoreError> {
 }
 
 pub(crate) fn malformed(cause: Malformed) -> StoreError {
-    unreadable().caused_by(cause).of_the_request()
+    unreadable().caused_by(cause).for_reason(Reason::Request)
 }

@@ -1,6 +1,6 @@
 //! The domains that a server decides for.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use sluicegate::{
     Clock, Limiter, Part, Store, SureStore, Verb, Verdict,
@@ -10,6 +10,8 @@ use sluicegate::{
     },
 };
 
+use crate::metrics::{DomainMeter, Meters, Timing};
+
 /// The domain of requests that name none.
 pub const DEFAULT_DOMAIN: &str = "default";
 
@@ -18,6 +20,14 @@ pub const DEFAULT_DOMAIN: &str = "default";
 pub struct Domains<S, C> {
     limiters: HashMap<String, Limiter<S, C>>,
     assignments: Option<Assignments>,
+    metered: Option<Metered>,
+}
+
+/// What decisions are counted by.
+#[derive(Debug)]
+struct Metered {
+    meters: Arc<Meters>,
+    domains: HashMap<String, DomainMeter>,
 }
 
 /// Two policies of one domain: which of them holds would be a guess.
@@ -54,7 +64,7 @@ impl<S: Store + Clone, C: Clock + Clone> Domains<S, C> {
                 return Err(DuplicateDomain(domain));
             }
         }
-        Ok(Self { limiters, assignments: None })
+        Ok(Self { limiters, assignments: None, metered: None })
     }
 }
 
@@ -63,6 +73,13 @@ impl<S: Store, C: Clock> Domains<S, C> {
     #[must_use]
     pub fn with_assignments(self, assignments: Assignments) -> Self {
         Self { assignments: Some(assignments), ..self }
+    }
+
+    /// The same domains, whose decisions are counted.
+    #[must_use]
+    pub fn metered(self, meters: &Arc<Meters>) -> Self {
+        let domains = meters.domains(self.limiters().map(Limiter::policy));
+        Self { metered: Some(Metered { meters: meters.clone(), domains }), ..self }
     }
 
     /// The limiters of all domains, in no order.
@@ -96,8 +113,13 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, RequestError> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
+        let _timing = self.time();
         let attributes = self.assigned(limiter, attributes);
-        Ok(limiter.decide_surely(verb, &attributes, costs).await?)
+        let verdict = limiter.decide_surely(verb, &attributes, costs).await?;
+        if verb == Verb::Take {
+            self.count(domain, &attributes, &verdict, verdict.allowed);
+        }
+        Ok(verdict)
     }
 
     /// What [`Domains::decide`] would answer to a take by now, and why. Nothing is counted.
@@ -128,9 +150,12 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
         costs: &Costs,
     ) -> Result<Verdict<'_>, RequestError> {
         let limiter = self.limiter(domain).ok_or_else(|| RequestError::UnknownDomain(domain.to_owned()))?;
+        let _timing = self.time();
         let attributes = self.assigned(limiter, attributes);
         let taken = limiter.take_once_surely(id, &attributes, costs).await?;
-        taken.ok_or_else(|| RequestError::OtherRequest(id.clone()))
+        let verdict = taken.ok_or_else(|| RequestError::OtherRequest(id.clone()))?;
+        self.count(domain, &attributes, &verdict, verdict.allowed);
+        Ok(verdict)
     }
 
     /// Decides the parts of one request of a domain as one: if one is refused, none is counted.
@@ -146,7 +171,25 @@ impl<S: SureStore, C: Clock> Domains<S, C> {
             let domain = limiter.policy().domain().to_owned();
             return Err(AskError::TooManyLimits { domain }.into());
         }
-        Ok(limiter.decide_all(parts).await)
+        let _timing = self.time();
+        let verdicts = limiter.decide_all(parts).await;
+        let passed = verdicts.iter().all(|verdict| verdict.allowed);
+        for (part, verdict) in parts.iter().zip(&verdicts).filter(|(part, _)| part.verb == Verb::Take) {
+            self.count(limiter.policy().domain(), &part.attributes, verdict, passed);
+        }
+        Ok(verdicts)
+    }
+
+    /// Times a decision until the answer is dropped.
+    fn time(&self) -> Option<Timing<'_>> {
+        self.metered.as_ref().map(|metered| metered.meters.time())
+    }
+
+    fn count(&self, domain: &str, attributes: &Attributes, verdict: &Verdict<'_>, passed: bool) {
+        let Some(metered) = &self.metered else { return };
+        if let Some(meter) = metered.domains.get(domain) {
+            metered.meters.count(meter, attributes, verdict, passed);
+        }
     }
 
     /// The attributes that a request is decided with.

@@ -10,6 +10,7 @@ pub mod grpc;
 pub mod http;
 pub mod import;
 mod listen;
+pub mod metrics;
 mod numbers;
 mod paced;
 pub mod postgres;

@@ -15,7 +15,10 @@ use sluicegate::{
     },
 };
 
-use crate::domains::{Domains, DuplicateDomain};
+use crate::{
+    domains::{Domains, DuplicateDomain},
+    metrics::Meters,
+};
 
 /// The domains that are in force. Each request takes them once, so none is decided by a mix of two policies.
 #[derive(Debug)]
@@ -100,6 +103,7 @@ pub enum NoSwitch {
 #[derive(Debug)]
 pub struct Control<S, C> {
     running: Arc<Running<S, C>>,
+    meters: Arc<Meters>,
     store: S,
     clock: C,
     state: Mutex<State>,
@@ -152,14 +156,20 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
     /// # Errors
     /// [`Misfit`] if they do not fit together.
     pub fn new(written: Written, store: S, clock: C) -> Result<Self, Misfit> {
-        let domains = domains(&written, &BTreeMap::new(), &store, &clock)?;
+        let meters = Arc::new(Meters::default());
+        let domains = domains(&written, &BTreeMap::new(), &store, &clock)?.metered(&meters);
         let state = State { written, switches: BTreeMap::new(), version: 1, rejected: None, unread: None };
-        Ok(Self { running: domains.into(), store, clock, state: Mutex::new(state) })
+        Ok(Self { running: domains.into(), meters, store, clock, state: Mutex::new(state) })
     }
 
     /// What doors decide by.
     pub fn running(&self) -> &Arc<Running<S, C>> {
         &self.running
+    }
+
+    /// What is counted of decisions and of changes.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
     }
 
     /// Puts other policies and assignments into force, or leaves everything as it is. Switches stay turned; those of
@@ -172,7 +182,8 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
         let mut switches = state.switches.clone();
         switches.retain(|switch, _| check(&written, switch).is_ok());
         let domains = domains(&written, &switches, &self.store, &self.clock)?;
-        self.running.0.store(Arc::new(domains));
+        self.running.0.store(Arc::new(domains.metered(&self.meters)));
+        self.meters.reloaded(true);
         (state.written, state.switches, state.rejected) = (written, switches, None);
         state.version += 1;
         Ok(state.version)
@@ -180,6 +191,7 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
 
     /// Notes why a change is not in force; answers whether that is news.
     pub fn reject(&self, why: &Rejected) -> bool {
+        self.meters.reloaded(false);
         let mut state = self.state();
         let is_news = state.rejected.as_ref() != Some(why);
         state.rejected = Some(why.clone());
@@ -208,7 +220,8 @@ impl<S: Store + Clone, C: Clock + Clone> Control<S, C> {
         };
         // What was in force fits together with every switch.
         let domains = domains(&state.written, &state.switches, &self.store, &self.clock);
-        self.running.0.store(Arc::new(domains.map_err(|_| NoSwitch::Domain(domain))?));
+        let domains = domains.map_err(|_| NoSwitch::Domain(domain))?;
+        self.running.0.store(Arc::new(domains.metered(&self.meters)));
         state.version += 1;
         Ok(state.version)
     }

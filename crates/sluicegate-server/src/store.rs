@@ -2,13 +2,16 @@
 
 use std::{fmt, str::FromStr, sync::Arc};
 
+use prometheus_client::metrics::histogram::Histogram;
 use sluicegate::{
-    Clock, Once, Store, StoreError, SureStore, SystemClock, Verb,
+    Clock, Once, Reason, Store, StoreError, SureStore, SystemClock, Verb,
     core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
     guard::{GuardConfig, Guarded, Membership},
 };
 use sluicegate_redis::{ConfigError, Finding, RedisCause, RedisClock, RedisConfig, RedisStore};
+
+use crate::metrics::Timed;
 
 /// Where counts are kept, as written: `memory`, or the URL of Redis.
 ///
@@ -212,7 +215,29 @@ pub enum ServedStore {
     /// In this process, where nothing stands between a decision and its state.
     Memory(Arc<EmbeddedStore>),
     /// On Redis, and by each limit's own rule while that does not answer.
-    Redis(Guarded<RedisStore>),
+    Redis(Guarded<Timed<RedisStore>>),
+}
+
+/// How a store over a network is. On the embedded store all is well.
+#[derive(Clone, Copy, Debug)]
+pub struct Health {
+    /// The thousandths of all keys that the store decides about.
+    pub share_permille: u16,
+    /// How often the breaker has opened.
+    pub openings: u64,
+    /// The decisions that wait for the store.
+    pub in_flight: usize,
+    fallbacks: [u64; Reason::ALL.len()],
+}
+
+impl Health {
+    const WELL: Self =
+        Self { share_permille: 1_000, openings: 0, in_flight: 0, fallbacks: [0; Reason::ALL.len()] };
+
+    /// The decisions that were made without the store, by why.
+    pub fn fallbacks(&self) -> impl Iterator<Item = (Reason, u64)> {
+        Reason::ALL.into_iter().zip(self.fallbacks)
+    }
 }
 
 impl ServedStore {
@@ -220,8 +245,25 @@ impl ServedStore {
     pub fn of(store: AnyStore, membership: Arc<Membership>, config: GuardConfig) -> Self {
         match store {
             AnyStore::Memory(store) => Self::Memory(store),
-            AnyStore::Redis(store) => Self::Redis(Guarded::new(store, membership, config)),
+            AnyStore::Redis(store) => Self::Redis(Guarded::new(Timed::new(store), membership, config)),
         }
+    }
+
+    /// How the store is by now.
+    pub fn health(&self) -> Health {
+        let Self::Redis(store) = self else { return Health::WELL };
+        Health {
+            share_permille: store.breaker().open_to_permille(),
+            openings: store.breaker().openings(),
+            in_flight: store.in_flight(),
+            fallbacks: Reason::ALL.map(|reason| store.fallbacks(reason)),
+        }
+    }
+
+    /// How long decisions waited for a store over a network.
+    pub(crate) fn latency(&self) -> Option<Histogram> {
+        let Self::Redis(store) = self else { return None };
+        Some(store.store().latency().clone())
     }
 }
 

@@ -22,5 +22,5 @@ pub use clock::{Clock, CoarseClock, SystemClock};
 pub use layer::{RateLimitLayer, RateLimited};
 pub use limiter::{LimitVerdict, Limiter, LimiterError, Verb, Verdict};
 pub use sluicegate_core as core;
-pub use store::{Counted, Once, Store, StoreError, SureStore};
+pub use store::{Counted, Once, Reason, Store, StoreError, SureStore};
 pub use together::Part;

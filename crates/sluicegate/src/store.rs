@@ -123,6 +123,39 @@ pub enum Counted {
     Unknown,
 }
 
+/// Why a store could not decide: what operators count by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The store said so, or could not be reached.
+    #[default]
+    Error,
+    /// It did not answer by the deadline.
+    Deadline,
+    /// It is ill, and gets no calls for now.
+    Breaker,
+    /// Too many calls wait for it.
+    Overload,
+    /// It is well, and this request alone cannot be decided: for what one of its keys holds, or for how it is made.
+    Request,
+}
+
+impl Reason {
+    /// All reasons.
+    pub const ALL: [Self; 5] = [Self::Error, Self::Deadline, Self::Breaker, Self::Overload, Self::Request];
+
+    /// The name in metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Deadline => "deadline",
+            Self::Breaker => "breaker",
+            Self::Overload => "overload",
+            Self::Request => "request",
+        }
+    }
+}
+
 /// A store could not decide. A refusal is not an error.
 ///
 /// It can be cloned: one failed call may answer several callers that were decided on together.
@@ -130,14 +163,20 @@ pub enum Counted {
 pub struct StoreError {
     what: Cow<'static, str>,
     counted: Counted,
-    of_the_request: bool,
+    reason: Reason,
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
     /// An error that says what could not be done and whether something may have been counted.
     pub fn new(what: impl Into<Cow<'static, str>>, counted: Counted) -> Self {
-        Self { what: what.into(), counted, of_the_request: false, source: None }
+        Self { what: what.into(), counted, reason: Reason::Error, source: None }
+    }
+
+    /// Names another reason than [`Reason::Error`].
+    #[must_use]
+    pub fn for_reason(self, reason: Reason) -> Self {
+        Self { reason, ..self }
     }
 
     /// Adds the cause.
@@ -153,16 +192,9 @@ impl StoreError {
         Self { counted: Counted::Nothing, ..self }
     }
 
-    /// Says that the store is well, and only this request cannot be decided: for what one of its keys holds, or for how
-    /// it is made.
-    #[must_use]
-    pub fn of_the_request(self) -> Self {
-        Self { of_the_request: true, ..self }
-    }
-
-    /// Whether the store is well all the same: requests for other keys are decided.
-    pub fn is_of_the_request(&self) -> bool {
-        self.of_the_request
+    /// Why the store could not decide.
+    pub fn reason(&self) -> Reason {
+        self.reason
     }
 
     /// Whether the call may have counted.

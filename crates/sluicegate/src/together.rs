@@ -1,7 +1,9 @@
 //! Several sets of limits that are decided as one: if one of them refuses, none is counted.
 
+use std::borrow::Cow;
+
 use sluicegate_core::{
-    Decision, Micros,
+    Attributes, Decision, Micros,
     policy::{Enforcement, Matched},
 };
 
@@ -17,6 +19,8 @@ use crate::{
 pub struct Part<'p> {
     /// Whether the part counts or is only checked.
     pub verb: Verb,
+    /// What it is about.
+    pub attributes: Cow<'p, Attributes>,
     /// Its limits, each with its ask.
     pub matched: Matched<'p>,
 }

@@ -92,6 +92,12 @@ impl Matcher {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The patterns of which an attribute must match one.
+    pub fn patterns_of(&self, attribute: &str) -> impl Iterator<Item = &str> {
+        let own = self.anchors().filter(move |(name, _)| *name == attribute);
+        own.flat_map(|(_, patterns)| patterns.iter().map(Pattern::text))
+    }
+
     /// What values that match begin with, by attribute, and whether that is the whole value; of attributes with one pattern.
     pub(crate) fn literal_starts(&self) -> impl Iterator<Item = (&str, &str, bool)> {
         self.anchors().filter_map(|(name, patterns)| match patterns {

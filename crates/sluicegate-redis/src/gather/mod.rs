@@ -14,7 +14,7 @@ use std::{
 use parking_lot::Mutex;
 use redis::{Cmd, Value};
 use sluicegate::{
-    Counted, StoreError,
+    Counted, Reason, StoreError,
     core::{Ask, Micros},
 };
 use tokio::runtime::Handle;
@@ -105,7 +105,10 @@ impl RedisStore {
                 self.decide(asks, now).await
             }
             Entered::Waits(answer) => answer.await.unwrap_or_else(|_dropped| Err(given_up())),
-            Entered::Refused => Err(StoreError::new("too many requests wait for redis", Counted::Nothing)),
+            Entered::Refused => {
+                let error = StoreError::new("too many requests wait for redis", Counted::Nothing);
+                Err(error.for_reason(Reason::Overload))
+            }
         }
     }
 
@@ -142,7 +145,7 @@ impl RedisStore {
                     let decided = groups.into_iter().zip(taken);
                     return decided.filter_map(|(group, taken)| settle(group, &taken)).collect();
                 }
-                Err(error) if !error.is_of_the_request() => {
+                Err(error) if error.reason() != Reason::Request => {
                     for group in groups {
                         group.fail(&error);
                     }

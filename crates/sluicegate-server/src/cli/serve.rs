@@ -33,6 +33,7 @@ use crate::{
     client::{ClientRule, Proxies},
     grpc::{self, Listen, Listener},
     http::{self, Admin, Declared, Door, DoorConfig, ForwardAuth},
+    metrics::Metrics,
     resp,
     running::{Control, Misfit, Status},
 };
@@ -188,7 +189,9 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let config = http::Config { max_connections, drain, write_timeout: http::Config::WRITE_TIMEOUT };
     let headers = HeaderStyle { families: args.headers, reset: args.reset };
     let forward_auth = args.forward_auth.read();
-    let door = DoorConfig { headers, forward_auth, ..DoorConfig::default() };
+    let metrics = Metrics::new(control.clone(), store.clone(), clock.clone());
+    let door =
+        DoorConfig { headers, forward_auth, metrics: Some(Arc::new(metrics)), ..DoorConfig::default() };
     let door = Door::new(control.running().clone(), door);
     let http = http::serve(http, Arc::new(door), config, stop.clone());
     let running = control.running().clone();

@@ -116,7 +116,7 @@ impl Asked {
         assigned: impl Fn(&'p Attributes) -> Cow<'p, Attributes>,
     ) -> Result<Vec<Part<'p>>, Mistake> {
         let part = |(index, descriptor): (usize, &'p Descriptor)| {
-            descriptor.part(policy, &assigned(&descriptor.attributes)).map_err(Mistake::at(index))
+            descriptor.part(policy, assigned(&descriptor.attributes)).map_err(Mistake::at(index))
         };
         self.0.iter().enumerate().map(part).collect()
     }
@@ -140,13 +140,13 @@ impl Descriptor {
         Ok(Self { attributes, verb, cost, own })
     }
 
-    fn part<'p>(&'p self, policy: &'p Policy, attributes: &Attributes) -> Result<Part<'p>, AskError> {
+    fn part<'p>(&'p self, policy: &'p Policy, attributes: Cow<'p, Attributes>) -> Result<Part<'p>, AskError> {
         let costs = Costs::requests(self.cost);
         let matched = match &self.own {
-            None => policy.apply(attributes, &costs)?,
-            Some(limit) => policy.apply_own(limit, attributes, &costs),
+            None => policy.apply(&attributes, &costs)?,
+            Some(limit) => policy.apply_own(limit, &attributes, &costs),
         };
-        Ok(Part { verb: self.verb, matched })
+        Ok(Part { verb: self.verb, attributes, matched })
     }
 }
 

@@ -98,7 +98,7 @@ fn headers(verdict: &Verdict<'_>, families: Families) -> Vec<HeaderValue> {
 fn metadata(verdict: &Verdict<'_>) -> Struct {
     let names = verdict.limits.iter().map(|limit| text(limit.name)).collect();
     let mut fields = vec![
-        ("decided_by", text(http::decider(verdict.decided_by()))),
+        ("decided_by", text(verdict.decided_by().name())),
         ("limits", value(Kind::ListValue(ListValue { values: names }))),
     ];
     if let Some(limit) = verdict.binding_limit() {

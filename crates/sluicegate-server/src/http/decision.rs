@@ -86,7 +86,7 @@ impl<'a> Body<'a> {
             retry_after_ms: RetryMs(verdict.retry()),
             delay_ms: ceil_ms(verdict.delay()),
             degraded: decided_by == DecidedBy::Fallback,
-            decided_by: decider(decided_by),
+            decided_by: decided_by.name(),
             limits: Limits(verdict),
         }
     }
@@ -121,7 +121,7 @@ impl<'a> LimitBody<'a> {
             cost: limit.cost,
             enforcement: (limit.enforcement != Enforcement::On).then_some(limit.enforcement.name()),
             allowed: decision.allowed,
-            decided_by: decider(decision.decided_by),
+            decided_by: decision.decided_by.name(),
             limit: Amount(decision.limit),
             remaining: decision.remaining,
             window_ms: ceil_ms(limit.window),
@@ -199,14 +199,6 @@ impl Serialize for Detail<'_> {
 
 fn title(status: StatusCode) -> &'static str {
     if status == StatusCode::FORBIDDEN { "request can never pass" } else { "limit reached" }
-}
-
-/// The name of who decided, in answers.
-pub(crate) fn decider(decided_by: DecidedBy) -> &'static str {
-    match decided_by {
-        DecidedBy::Fallback => "fallback",
-        _ => "store",
-    }
 }
 
 /// Whole milliseconds, rounded up.

@@ -29,6 +29,7 @@ use crate::{
     domains::{DEFAULT_DOMAIN, Domains, RequestError},
     explain,
     grpc::{self, Mistake},
+    metrics::{Format, Metrics},
     running::Running,
 };
 
@@ -48,12 +49,19 @@ pub struct DoorConfig {
     pub body_timeout: Duration,
     /// How requests of proxies are read.
     pub forward_auth: ForwardAuth,
+    /// What `/metrics` tells; without it there is nothing at that path.
+    pub metrics: Option<Arc<Metrics>>,
 }
 
 impl Default for DoorConfig {
     fn default() -> Self {
         let body_timeout = Duration::from_secs(30);
-        Self { headers: HeaderStyle::default(), body_timeout, forward_auth: ForwardAuth::default() }
+        Self {
+            body_timeout,
+            headers: HeaderStyle::default(),
+            forward_auth: ForwardAuth::default(),
+            metrics: None,
+        }
     }
 }
 
@@ -80,6 +88,7 @@ enum Page {
     Livez,
     Readyz,
     OpenApi,
+    Metrics(Format),
 }
 
 impl Target {
@@ -93,6 +102,7 @@ impl Target {
             "/livez" => Self::Read(Page::Livez),
             "/readyz" => Self::Read(Page::Readyz),
             "/openapi.json" => Self::Read(Page::OpenApi),
+            "/metrics" => Self::Read(Page::Metrics(Format::accepted(&head.headers))),
             path if path.starts_with(forward_auth::PREFIX) => Self::Forward,
             _ => return Err(Problem::not_found()),
         };
@@ -177,6 +187,15 @@ impl<S: SureStore, C: Clock> Door<S, C> {
             Page::Livez => answer(StatusCode::OK, JSON, r#"{"status":"live"}"#),
             Page::Readyz => self.readiness(),
             Page::OpenApi => answer(StatusCode::OK, JSON, super::OPENAPI),
+            Page::Metrics(format) => self.metrics(format),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Answer {
+        let Some(metrics) = &self.config.metrics else { return Problem::not_found().answer() };
+        match metrics.scrape(format) {
+            Ok(text) => answer(StatusCode::OK, format.media_type(), text),
+            Err(error) => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).answer(),
         }
     }
 

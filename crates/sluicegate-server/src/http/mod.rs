@@ -15,7 +15,7 @@ mod server;
 pub use admin::{Admin, Reload};
 pub use answer::Answer;
 pub(crate) use answer::PROBLEM_JSON;
-pub(crate) use decision::{decider, denial_json, json as decision_json, value as decision_value};
+pub(crate) use decision::{denial_json, json as decision_json, value as decision_value};
 pub use door::{Door, DoorConfig};
 pub use forward_auth::{Declared, ForwardAuth, NoSource};
 pub(crate) use problem::shortened;

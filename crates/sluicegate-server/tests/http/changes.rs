@@ -58,6 +58,11 @@ impl Served {
         self.admin("GET", "/admin/status", "").1
     }
 
+    /// What `/metrics` tells.
+    pub(crate) fn scrape(&self) -> String {
+        String::from_utf8(Client::connect(self.http).get("/metrics").body).unwrap()
+    }
+
     pub(crate) fn take(&self, attributes: &Value) -> Value {
         let body = json!({"attributes": attributes}).to_string();
         Client::connect(self.http).post("/v1/take", body).json()

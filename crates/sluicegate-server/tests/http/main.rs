@@ -13,6 +13,7 @@ mod fleet;
 mod forward_auth;
 mod headers;
 mod lifecycle;
+mod metrics;
 mod openapi;
 mod postgres;
 mod process;

@@ -173,7 +173,7 @@ impl Client {
             let mut line = String::new();
             self.stream.read_line(&mut line).unwrap();
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-            headers.push((name.to_owned(), value.to_owned()));
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
         let mut reply = Reply { status, headers, body: Vec::new() };
         let length = reply.header("content-length").map_or(0, |length| length.parse().unwrap());

@@ -7,7 +7,7 @@ use std::{
 
 use sluicegate_core::Micros;
 
-use crate::store::StoreError;
+use crate::store::{Reason, StoreError};
 
 /// Warns at most once a second, and says as seldom that all is well again: a line per request would fill a disk at the
 /// very time in which the log is needed.
@@ -18,12 +18,17 @@ pub(super) struct Alarm {
     said_s: AtomicU64,
     /// The decisions since then that no line told of.
     silent: AtomicU64,
+    /// The decisions without the store, by reason.
+    by_reason: [AtomicU64; Reason::ALL.len()],
 }
 
 impl Alarm {
     /// A decision was made without the store.
     pub(super) fn raise(&self, error: &StoreError, now: Micros) {
         self.raised.store(true, Ordering::Relaxed);
+        if let Some(count) = self.count(error.reason()) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
         if !self.may_speak(now) {
             self.silent.fetch_add(1, Ordering::Relaxed);
             return;
@@ -31,6 +36,16 @@ impl Alarm {
         let unreported = self.silent.swap(0, Ordering::Relaxed);
         let error: &dyn Error = error;
         tracing::warn!(error, unreported, "the store did not decide: each limit's `on_store_failure` holds");
+    }
+
+    /// The decisions that were made without the store for a reason.
+    pub(super) fn raised_for(&self, reason: Reason) -> u64 {
+        self.count(reason).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    fn count(&self, reason: Reason) -> Option<&AtomicU64> {
+        let at = Reason::ALL.into_iter().position(|one| one == reason)?;
+        self.by_reason.get(at)
     }
 
     pub(super) fn is_raised(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
-use crate::store::{Counted, Once, Store, StoreError};
+use crate::store::{Counted, Once, Reason, Store, StoreError};
 
 /// A store with a bound on the calls that are in flight. What exceeds it fails at once and was not counted.
 #[derive(Debug)]
@@ -41,7 +41,8 @@ impl<S> Bounded<S> {
         let flight = Flight(&self.in_flight);
         if self.in_flight.fetch_add(1, Ordering::Relaxed) >= self.max_in_flight {
             // Dropping the flight takes it off the count again.
-            return Err(StoreError::new("too many calls wait for the store", Counted::Nothing));
+            let error = StoreError::new("too many calls wait for the store", Counted::Nothing);
+            return Err(error.for_reason(Reason::Overload));
         }
         Ok(flight)
     }

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::circuit::{Circuit, Epoch, Outcome, WHOLE};
 use crate::{
     embedded::EmbeddedStore,
-    store::{Counted, Once, Store, StoreError},
+    store::{Counted, Once, Reason, Store, StoreError},
 };
 
 /// A store that can be asked whether it is there.
@@ -56,6 +56,7 @@ struct Watched<S> {
     circuit: AtomicU64,
     /// Pauses since it was last calm.
     pauses: AtomicU32,
+    openings: AtomicU64,
     /// A call that takes longer is slow.
     slow: Duration,
 }
@@ -78,7 +79,18 @@ impl<S: Store + Probe + 'static> Breaker<S> {
     /// Watches over a store. A call that takes longer than `slow` is taken for a sign of illness.
     pub fn new(store: S, slow: Duration) -> Self {
         let circuit = AtomicU64::new(Circuit::NEW.packed());
-        Self(Arc::new(Watched { store, circuit, pauses: AtomicU32::new(0), slow }))
+        Self(Arc::new(Watched {
+            store,
+            circuit,
+            slow,
+            pauses: AtomicU32::new(0),
+            openings: AtomicU64::new(0),
+        }))
+    }
+
+    /// The store that is watched over.
+    pub fn store(&self) -> &S {
+        &self.0.store
     }
 
     /// Whether all calls go to the store.
@@ -91,24 +103,31 @@ impl<S: Store + Probe + 'static> Breaker<S> {
         self.0.circuit().share()
     }
 
+    /// How often it has opened.
+    pub fn openings(&self) -> u64 {
+        self.0.openings.load(Ordering::Relaxed)
+    }
+
     async fn call<T>(
         &self,
         turn: impl FnOnce() -> u16,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let Some(epoch) = self.0.admit(turn) else {
-            return Err(StoreError::new("the store is ill, and left alone for now", Counted::Nothing));
+            let error = StoreError::new("the store is ill, and left alone for now", Counted::Nothing);
+            return Err(error.for_reason(Reason::Breaker));
         };
         let began = Instant::now();
         let answer = call.await;
         let outcome = match &answer {
             // It says nothing about the store: whoever asks for one broken key must not turn away everybody.
-            Err(error) if error.is_of_the_request() => return answer,
+            Err(error) if error.reason() == Reason::Request => return answer,
             Err(_) => Outcome::Failed,
             Ok(_) if began.elapsed() > self.0.slow => Outcome::Slow,
             Ok(_) => Outcome::Good,
         };
         if let Some(opened) = self.0.note(epoch, outcome) {
+            self.0.openings.fetch_add(1, Ordering::Relaxed);
             tokio::spawn(recover(Arc::downgrade(&self.0), opened));
         }
         answer

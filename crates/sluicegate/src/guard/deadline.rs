@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
 use super::breaker::Probe;
-use crate::store::{Counted, Once, Store, StoreError};
+use crate::store::{Counted, Once, Reason, Store, StoreError};
 
 /// A store whose calls end by a deadline. A `take` that did not end in time may have been counted all the same.
 ///
@@ -25,12 +25,20 @@ impl<S> Deadline<S> {
         Self { store, after }
     }
 
+    /// The store inside.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
     async fn in_time<T>(
         &self,
         counted: Counted,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let late = |_elapsed| Err(StoreError::new("the store did not answer by the deadline", counted));
+        let late = |_elapsed| {
+            let error = StoreError::new("the store did not answer by the deadline", counted);
+            Err(error.for_reason(Reason::Deadline))
+        };
         tokio::time::timeout(self.after, call).await.unwrap_or_else(late)
     }
 }

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     embedded::EmbeddedConfig,
     limiter::Verb,
-    store::{Once, Store, StoreError, SureStore},
+    store::{Once, Reason, Store, StoreError, SureStore},
 };
 
 /// How a store is guarded.
@@ -74,6 +74,21 @@ impl<S: Store + Probe + 'static> Guarded<S> {
     /// The breaker, to look at.
     pub fn breaker(&self) -> &Breaker<Deadline<S>> {
         self.0.store.store()
+    }
+
+    /// The store that is guarded.
+    pub fn store(&self) -> &S {
+        self.breaker().store().store()
+    }
+
+    /// The calls that wait for the store.
+    pub fn in_flight(&self) -> usize {
+        self.0.store.in_flight()
+    }
+
+    /// The decisions that were made without the store for a reason.
+    pub fn fallbacks(&self, reason: Reason) -> u64 {
+        self.0.alarm.raised_for(reason)
     }
 
     /// The store's answer, if there is one; either is told to whoever watches.
