@@ -189,6 +189,13 @@ impl RedisServer {
         redis::cmd("INFO").arg(section).query(&mut self.admin()).expect("what the server tells")
     }
 
+    /// How many scripts it was asked to run.
+    pub fn script_calls(&self) -> u64 {
+        let told = self.info("commandstats");
+        let line = told.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+    }
+
     /// One command of an administrator.
     pub fn command(&self, words: &[&str]) -> redis::Value {
         let mut command = redis::Cmd::new();

@@ -32,12 +32,6 @@ fn ask<'a>(rule: &'a Rule, user: &str, cost: u64) -> Ask<'a> {
 }
 
 /// Calls of scripts that the server has run.
-fn calls(server: &RedisServer) -> u64 {
-    let told = server.info("commandstats");
-    let line = told.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=").map(str::to_owned));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-}
-
 /// Takes all at once; they arrive in this order.
 async fn at_once(store: &RedisStore, requests: &[Vec<Ask<'_>>], now: Micros) -> Vec<Decision> {
     let taken = requests.iter().map(|asks| store.take(asks, now));
@@ -105,10 +99,10 @@ async fn a_thousand_that_wait_for_one_key_are_a_few_calls() {
     let (store, rule) = (server.store(), hourly(1_000));
     at_once(&store, &[vec![ask(&rule, "warm", 1)]], NOON).await;
     let requests = vec![vec![ask(&rule, "hot", 1)]; 1_001];
-    let before = calls(&server);
+    let before = server.script_calls();
     let answers = at_once(&store, &requests, NOON).await;
     // One for the first, one for the sum of all others, one for the sum of those that fit.
-    assert_eq!(calls(&server) - before, 3);
+    assert_eq!(server.script_calls() - before, 3);
     let allowed: Vec<bool> = answers.iter().map(|answer| answer.allowed).collect();
     assert_eq!(allowed, [vec![true; 1_000], vec![false]].concat());
 }
@@ -122,10 +116,10 @@ async fn many_keys_that_wait_are_decided_32_a_call() {
     // Scripts are loaded by those who need them first.
     let (requests, first) = requests.split_at(336);
     at_once(&store, first, NOON).await;
-    let before = calls(&server);
+    let before = server.script_calls();
     assert!(at_once(&store, requests, NOON).await.iter().all(|answer| answer.allowed));
     // Up to sixteen go at once, less what has just been answered and not landed yet; the others are 32 a call.
-    let made = calls(&server) - before;
+    let made = server.script_calls() - before;
     assert!((11..=16 + 10).contains(&made), "{made}");
     assert!(at_once(&store, requests, NOON).await.iter().all(|answer| !answer.allowed));
 }

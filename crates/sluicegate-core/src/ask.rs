@@ -19,12 +19,14 @@ pub struct Ask<'a> {
     pub cost: u64,
     /// What to do when the store cannot decide.
     pub on_store_failure: OnStoreFailure,
+    /// Whether a denial may be remembered for as long as it cannot change.
+    pub cache_denials: bool,
 }
 
 impl<'a> Ask<'a> {
     /// An ask of a limit that decides locally when the store cannot.
     pub fn new(rule: &'a Rule, id: LimitId, subject: Subject, cost: u64) -> Self {
-        Self { rule, id, subject, cost, on_store_failure: OnStoreFailure::default() }
+        Self { rule, id, subject, cost, on_store_failure: OnStoreFailure::default(), cache_denials: false }
     }
 }
 

@@ -18,18 +18,21 @@ pub enum DecidedBy {
     /// The store.
     #[default]
     Store,
+    /// A denial of the store's that was remembered, and cannot have changed since.
+    Cache,
     /// The limit's own rule for the time in which the store cannot decide.
     Fallback,
 }
 
 impl DecidedBy {
     /// All of them, the store first.
-    pub const ALL: [Self; 2] = [Self::Store, Self::Fallback];
+    pub const ALL: [Self; 3] = [Self::Store, Self::Cache, Self::Fallback];
 
     /// The name in answers and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Store => "store",
+            Self::Cache => "cache",
             Self::Fallback => "fallback",
         }
     }

@@ -44,6 +44,6 @@ impl<'r, 'a> Merged<'r, 'a> {
     }
 }
 
-fn is_same(a: &Ask<'_>, b: &Ask<'_>) -> bool {
+pub(crate) fn is_same(a: &Ask<'_>, b: &Ask<'_>) -> bool {
     a.id == b.id && a.subject == b.subject
 }

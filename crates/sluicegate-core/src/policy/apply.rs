@@ -3,7 +3,10 @@
 use super::{
     Attributes, Costs, Enforcement, Grant, Grants, IfMissing, Limit, MAX_APPLIED, Policy, Shards, TIER,
 };
-use crate::ask::{Ask, Subject};
+use crate::{
+    ask::{Ask, Subject},
+    rule::Rule,
+};
 
 /// A request that a policy cannot turn into asks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,10 +100,7 @@ fn ask<'p>(
 ) -> (Option<Ask<'p>>, Option<Subject>) {
     match grant {
         Grant::Unlimited { .. } => (None, None),
-        Grant::Bounded(rule) => {
-            let on_store_failure = limit.on_store_failure;
-            (Some(Ask { on_store_failure, ..Ask::new(rule, limit.id, subject(), cost) }), None)
-        }
+        Grant::Bounded(rule) => (Some(ask_of(limit, rule, subject(), cost)), None),
         Grant::Sharded(shards) => {
             let unsplit = subject();
             (Some(ask_on(limit, shards, &unsplit, cost, 0)), Some(unsplit))
@@ -110,8 +110,12 @@ fn ask<'p>(
 
 fn ask_on<'p>(limit: &'p Limit, shards: &'p Shards, unsplit: &Subject, cost: u64, shard: usize) -> Ask<'p> {
     let (shard, rule) = shards.for_cost(cost, shard);
-    let on_store_failure = limit.on_store_failure;
-    Ask { on_store_failure, ..Ask::new(rule, limit.id, unsplit.shard(shard), cost) }
+    ask_of(limit, rule, unsplit.shard(shard), cost)
+}
+
+fn ask_of<'p>(limit: &'p Limit, rule: &'p Rule, subject: Subject, cost: u64) -> Ask<'p> {
+    let Limit { id, on_store_failure, cache_denials, .. } = *limit;
+    Ask { on_store_failure, cache_denials, ..Ask::new(rule, id, subject, cost) }
 }
 
 /// Where the amount of a limit comes from, for a request: an override before a tier, a tier before the limit itself.

@@ -103,6 +103,10 @@ fn of_limit(old: &Limit, new: &Limit) -> Vec<Change> {
     if old.on_store_failure != new.on_store_failure {
         note("other", "does something else when the store does not answer".to_owned());
     }
+    if old.cache_denials != new.cache_denials {
+        let verb = if new.cache_denials { "may remember" } else { "does not remember" };
+        note("other", format!("{verb} denials for as long as they cannot change"));
+    }
     if old.if_missing != new.if_missing {
         note(
             "other",

@@ -31,6 +31,7 @@ pub const LIMIT_FIELDS: &[&str] = &[
     "if_missing",
     "on_store_failure",
     "headroom",
+    "cache_denials",
     "enforcement",
     "allow",
 ];
@@ -77,6 +78,7 @@ pub(super) struct LimitFile {
     pub(super) if_missing: Option<Field>,
     pub(super) on_store_failure: Option<Field>,
     pub(super) headroom: Option<Field>,
+    pub(super) cache_denials: Option<Field>,
     pub(super) enforcement: Option<Field>,
     pub(super) allow: Option<Field>,
 }
@@ -201,6 +203,7 @@ impl LimitFile {
             if_missing: fields.take("if_missing"),
             on_store_failure: fields.take("on_store_failure"),
             headroom: fields.take("headroom"),
+            cache_denials: fields.take("cache_denials"),
             enforcement: fields.take("enforcement"),
             allow: fields.take("allow"),
         })

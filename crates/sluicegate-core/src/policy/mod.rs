@@ -119,6 +119,8 @@ pub struct Limit {
     pub enforcement: Enforcement,
     /// What to do when the store cannot decide.
     pub on_store_failure: OnStoreFailure,
+    /// Whether a denial may be remembered for as long as it cannot change.
+    pub cache_denials: bool,
     /// The codes of lints that are not to be told of it.
     pub allowed: Vec<&'static str>,
     /// What it grants where neither a tier nor an override says otherwise.
@@ -136,6 +138,7 @@ impl Limit {
             matcher: Matcher::default(),
             if_missing: IfMissing::default(),
             on_store_failure: OnStoreFailure::default(),
+            cache_denials: false,
             enforcement: Enforcement::On,
             shards: 1,
             allowed: Vec::new(),

@@ -182,12 +182,14 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
     let enforcement = problems.note(choice(file.enforcement.as_ref(), &ENFORCEMENT));
     let allowed = problems.note(file.allow.clone().map_or_else(|| Ok(Vec::new()), allowed));
     let on_store_failure = problems.note(failure::on_store_failure(file));
+    let cache_denials = problems.note(flag(file.cache_denials.as_ref()));
     let (rule, grant, shards) = resolve_grant(file, problems)?;
     let name = name?;
     let id = LimitId::of(stable_id?.as_deref().unwrap_or(&name), &rule);
     let (key, matcher, if_missing) = (key?, matcher?, if_missing?);
     problems.note(shards::check_key(file, &key))?;
     let (unit, enforcement, on_store_failure, allowed) = (unit?, enforcement?, on_store_failure?, allowed?);
+    let cache_denials = cache_denials?;
     let shards = shards.map_or(1, NonZeroU32::get);
     Some(Limit {
         name,
@@ -199,6 +201,7 @@ fn resolve_limit(file: &LimitFile, problems: &mut Problems) -> Option<Limit> {
         if_missing,
         enforcement,
         on_store_failure,
+        cache_denials,
         allowed,
         grant,
     })
@@ -357,6 +360,15 @@ pub(super) fn choice<T: Copy + Default>(field: Option<&Field>, choices: &Choices
     let Value::Text(text) = &field.node.value else { return Err(field.must_be(&expected)) };
     let found = choices.0.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
     found.ok_or_else(|| field.must_be(&expected).maybe_hint(closest(text, words).map(did_you_mean)))
+}
+
+/// A yes or no; left out it is no.
+fn flag(field: Option<&Field>) -> Result<bool, Problem> {
+    let Some(field) = field else { return Ok(false) };
+    match field.node.value {
+        Value::Bool(yes) => Ok(yes),
+        _ => Err(field.must_be("`true` or `false`")),
+    }
 }
 
 /// The fields that only some algorithms have.

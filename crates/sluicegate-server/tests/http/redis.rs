@@ -86,6 +86,29 @@ fn a_redis_that_dies_fails_no_request_and_decides_again_when_it_is_back() {
     }
 }
 
+#[test]
+fn a_denial_from_memory_says_so_and_names_what_was_not_asked() {
+    let text = "{version: 1, limits: [
+        {name: hot, algorithm: fixed_window, limit: 1, per: 1d, align: first_request, key: [user], cache_denials: true},
+        {name: all, algorithm: sliding_counter, limit: 9, per: 1d, key: []}]}";
+    let (redis, policy) = (RedisServer::start(), PolicyFile::new("memory", text));
+    let mut server = serve(&redis, &policy);
+    let mut take = || server.client.post("/v1/take", r#"{"attributes": {"user": "a"}}"#);
+    assert_eq!(take().json()["allowed"], true);
+    // A tenth of a second may pass between two requests: then the store is asked again.
+    let denied =
+        std::iter::repeat_with(&mut take).take(1_000).find(|reply| reply.json()["decided_by"] == "cache");
+    let reply = denied.expect("a denial from memory");
+    let denied = reply.json();
+    assert_eq!((reply.status, &denied["binding"], &denied["degraded"]), (429, &json!("hot"), &json!(false)));
+    let told = |at: usize| {
+        let limit = &denied["limits"][at];
+        ["allowed", "decided_by", "limit", "remaining"].map(|field| limit[field].clone())
+    };
+    assert_eq!(told(0), [json!(false), json!("cache"), json!(1), json!(0)]);
+    assert_eq!(told(1), [json!(true), json!("cache"), json!(9), json!(null)]);
+}
+
 /// What a server says on standard error until it listens.
 fn said_at_start(store: &str) -> String {
     let mut command = sluicegate();

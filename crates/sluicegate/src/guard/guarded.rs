@@ -9,6 +9,7 @@ use super::{
     bounded::Bounded,
     breaker::{Breaker, Probe},
     deadline::Deadline,
+    denials::DenialCache,
     fallback::Fallback,
     membership::Membership,
 };
@@ -47,7 +48,7 @@ pub struct Guarded<S>(Arc<Guard<S>>);
 
 #[derive(Debug)]
 struct Guard<S> {
-    store: Bounded<Breaker<Deadline<S>>>,
+    store: DenialCache<Bounded<Breaker<Deadline<S>>>>,
     fallback: Fallback,
     alarm: Alarm,
 }
@@ -65,7 +66,7 @@ impl<S: Store + Probe + 'static> Guarded<S> {
         let slow = config.deadline * 3 / 4;
         let store = Breaker::new(Deadline::new(store, config.deadline), slow);
         Self(Arc::new(Guard {
-            store: Bounded::new(store, config.max_in_flight),
+            store: DenialCache::new(Bounded::new(store, config.max_in_flight)),
             fallback: Fallback::new(membership, config.local),
             alarm: Alarm::default(),
         }))
@@ -73,7 +74,7 @@ impl<S: Store + Probe + 'static> Guarded<S> {
 
     /// The breaker, to look at.
     pub fn breaker(&self) -> &Breaker<Deadline<S>> {
-        self.0.store.store()
+        self.0.store.store().store()
     }
 
     /// The store that is guarded.
@@ -83,7 +84,7 @@ impl<S: Store + Probe + 'static> Guarded<S> {
 
     /// The calls that wait for the store.
     pub fn in_flight(&self) -> usize {
-        self.0.store.in_flight()
+        self.0.store.store().in_flight()
     }
 
     /// The decisions that were made without the store for a reason.
