@@ -10,6 +10,7 @@ pub mod headers;
 #[cfg(feature = "tower")]
 mod layer;
 mod limiter;
+pub mod login;
 mod shadow;
 mod shards;
 mod store;

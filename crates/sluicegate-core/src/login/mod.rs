@@ -11,6 +11,7 @@
 
 mod account;
 mod address;
+mod alarm;
 mod gauge;
 mod name;
 mod rules;
@@ -20,6 +21,7 @@ pub use account::{
     MAX_FAMILIAR, MAX_OPEN, MAX_TAGS, Open, Outcome, Report, Reported, Scope, Verdict,
 };
 pub use address::{Address, HeldName, Network, Origin, Weight};
+pub use alarm::Alarm;
 pub use gauge::{Counter, Gauge, LEAKS, Leak, Reading};
 pub use name::{MAX_NAME_LEN, Name, NameError};
 pub use rules::{
