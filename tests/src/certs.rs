@@ -1,6 +1,6 @@
 //! A certificate authority for one test, and a certificate of it for this host.
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// Everything in PEM form.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ impl Certs {
         let ca_key = KeyPair::generate().expect("a key for the authority");
         let mut ca_params = CertificateParams::default();
         ca_params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // With one name for both, OpenSSL takes the server's certificate for one that vouches for itself.
+        ca_params.distinguished_name.push(DnType::CommonName, "the authority of a test");
         let ca = ca_params.self_signed(&ca_key).expect("a certificate for the authority").pem();
         let key = KeyPair::generate().expect("a key for the server");
         let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];

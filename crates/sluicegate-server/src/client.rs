@@ -66,7 +66,14 @@ impl FromStr for Proxies {
 }
 
 impl Proxies {
-    fn contain(&self, address: IpAddr) -> bool {
+    /// No proxies at all.
+    pub const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Whether the address is one of theirs, in whatever notation.
+    pub(crate) fn contain(&self, address: IpAddr) -> bool {
+        let address = unwrapped(address);
         self.0.iter().any(|network| network.contains(&address))
     }
 }

@@ -69,12 +69,17 @@ impl TokenArgs {
                 return Err(Failure::usage("the admin door needs a token").hint(hint));
             }
         };
-        if token.len() < MIN_TOKEN_LEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let what = format!("the admin token must have {MIN_TOKEN_LEN} or more printable characters");
-            return Err(Failure::usage(what).hint("make one with `openssl rand -hex 32`"));
-        }
-        Ok(token)
+        fit_token(&token, "admin")
     }
+}
+
+/// A token that nobody guesses, and that a header can hold.
+pub(super) fn fit_token(token: &str, whose: &str) -> Result<String, Failure> {
+    if token.len() < MIN_TOKEN_LEN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let what = format!("the {whose} token must have {MIN_TOKEN_LEN} or more printable characters");
+        return Err(Failure::usage(what).hint("make one with `openssl rand -hex 32`"));
+    }
+    Ok(token.to_owned())
 }
 
 /// Asks the server, and prints what it answers.

@@ -1,20 +1,11 @@
 //! `sluicegate serve`: the doors, until a signal ends them.
 
-use std::{
-    fmt::Display,
-    io::{self, ErrorKind, Write, stdout},
-    net::SocketAddr,
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::OptionFuture};
 use hyper::header::HeaderName;
 use sluicegate::headers::{Families, HeaderStyle, Reset};
 use tokio::{
-    net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::mpsc,
 };
@@ -24,15 +15,18 @@ use super::{
     enforcement::TokenArgs,
     guard::{GuardArgs, Served},
     kept::Kept,
+    listeners::ListenArgs,
     origin::Origin,
+    security::SecurityArgs,
     sources::{self, Sources, Unread},
     watch::{Files, Texts, Unusable, Watch},
 };
 use crate::{
     causes::with_causes,
     client::{ClientRule, Proxies},
-    grpc::{self, Listen, Listener},
+    grpc,
     http::{self, Admin, Declared, Door, DoorConfig, ForwardAuth},
+    listen::Entry,
     metrics::Metrics,
     resp,
     running::{Control, Misfit, Status},
@@ -49,25 +43,12 @@ pub(super) struct Args {
     sources: Sources,
     #[command(flatten)]
     guard: GuardArgs,
-    /// Where the HTTP door listens; port 0 takes a free one.
-    #[arg(long, env = "SLUICEGATE_HTTP", default_value = "127.0.0.1:8080", value_name = "ADDR")]
-    http: SocketAddr,
-    /// Where the gRPC door listens, which answers Envoy's rate limit service: `ADDR` or `unix:/path`; without this flag there
-    /// is none. `--grpc` alone is `127.0.0.1:8081`.
-    #[arg(
-        long, env = "SLUICEGATE_GRPC", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8081"
-    )]
-    grpc: Option<Listen>,
+    #[command(flatten)]
+    listen: ListenArgs,
     /// Families of rate limit headers that the gRPC door asks Envoy to add: as `--headers`. Envoy has `x-ratelimit` ones of
     /// its own.
     #[arg(long, env = "SLUICEGATE_GRPC_HEADERS", default_value = "ietf", value_name = "FAMILIES")]
     grpc_headers: Families,
-    /// Where the Redis door listens, which answers `CL.THROTTLE`, `SG.TAKE` and `SG.PEEK`; without this flag there is
-    /// none. `--resp` alone is `127.0.0.1:6380`.
-    #[arg(
-        long, env = "SLUICEGATE_RESP", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:6380"
-    )]
-    resp: Option<SocketAddr>,
     /// The password that clients of the Redis door say first; without it they need none.
     #[arg(
         long,
@@ -79,12 +60,6 @@ pub(super) struct Args {
     resp_password: Option<Unread>,
     #[command(flatten)]
     forward_auth: ForwardAuthArgs,
-    /// Where the admin door listens, which needs `--admin-token-file` or `--admin-token`; without this flag there is none.
-    /// `--admin` alone is `127.0.0.1:8081`.
-    #[arg(
-        long, env = "SLUICEGATE_ADMIN", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8081"
-    )]
-    admin: Option<SocketAddr>,
     #[command(flatten)]
     token: TokenArgs,
     /// Where it stands who has which tier: `file:PATH`, `redis://[user:password@]host[:port][/database][?domain=NAME]`
@@ -95,9 +70,8 @@ pub(super) struct Args {
     /// A file that keeps the assignments of a source on a server, for a start while that is away.
     #[arg(long, env = "SLUICEGATE_CONFIG_CACHE", value_name = "FILE", requires = "config_source")]
     config_cache: Option<PathBuf>,
-    /// The most connections that each door holds at once; further ones wait in the listen queue.
-    #[arg(long, env = "SLUICEGATE_MAX_CONNECTIONS", default_value = "10000", value_name = "N")]
-    max_connections: u32,
+    #[command(flatten)]
+    security: SecurityArgs,
     /// How long to go on serving after a stop signal turned `/readyz` red, in ms, so that load balancers notice.
     #[arg(long, env = "SLUICEGATE_DRAIN_MS", default_value = "0", value_name = "MS")]
     drain_ms: u32,
@@ -165,48 +139,40 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
         Arc::new(Control::new(written, store.clone(), clock.clone()).map_err(|error| misfit(&error))?);
     tell(&control.status());
 
-    let http = bind("--http", args.http).await?;
-    let grpc = listen(args.grpc.as_ref()).await?;
-    let resp = bind_maybe("--resp", args.resp).await?;
-    let admin = bind_maybe("--admin", args.admin).await?;
-    let admin = admin.map(|listener| Ok::<_, Failure>((listener, args.token.read()?))).transpose()?;
+    let (entry, tokens) = (args.security.entry()?, args.security.tokens()?);
+    let listeners = args.listen.bind().await?;
+    let admin_token = listeners.admin.is_some().then(|| args.token.read()).transpose()?;
     let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?.shared();
     let (reload, reloads) = mpsc::channel(1);
     let watch = Watch::new(files, texts, control.clone(), reloads);
     tokio::spawn(watch.map_err(|error| Failure::undecided(with_causes(&error)))?.run());
-    announce("http", http.local_addr());
-    if let Some(listener) = &grpc {
-        announce("grpc", listener.address());
-    }
-    if let Some(listener) = &resp {
-        announce("redis", listener.local_addr());
-    }
-    if let Some((listener, _)) = &admin {
-        announce("admin", listener.local_addr());
+    listeners.announce(entry.certificates.is_some());
+    if let Some(certificates) = entry.certificates.clone() {
+        tokio::spawn(certificates.keep_fresh());
     }
 
-    let (max_connections, drain) = (args.max_connections, Duration::from_millis(args.drain_ms.into()));
-    let config = http::Config { max_connections, drain, write_timeout: http::Config::WRITE_TIMEOUT };
+    let (drain, head_timeout) = (Duration::from_millis(args.drain_ms.into()), args.security.head_timeout());
+    let config = http::Config { entry: entry.clone(), drain, head_timeout, ..http::Config::default() };
+    let running = control.running().clone();
     let headers = HeaderStyle { families: args.headers, reset: args.reset };
     let forward_auth = args.forward_auth.read();
-    let metrics = Metrics::new(control.clone(), store.clone(), clock.clone());
-    let door =
-        DoorConfig { headers, forward_auth, metrics: Some(Arc::new(metrics)), ..DoorConfig::default() };
-    let door = Door::new(control.running().clone(), door);
-    let http = http::serve(http, Arc::new(door), config, stop.clone());
-    let running = control.running().clone();
-    let grpc = grpc.map(|listener| {
-        let door = grpc::Door::new(running.clone(), args.grpc_headers);
-        grpc::serve(listener, Arc::new(door), grpc::Config { max_connections, drain }, stop.clone())
+    let metrics = Some(Arc::new(Metrics::new(control.clone(), store.clone(), clock.clone())));
+    let door = DoorConfig { headers, forward_auth, metrics, tokens: tokens.clone(), ..DoorConfig::default() };
+    let http = Door::new(running.clone(), door);
+    let http = http::serve(listeners.http, Arc::new(http), config.clone(), stop.clone());
+    let grpc = listeners.grpc.map(|listener| {
+        let door = grpc::Door::new(running.clone(), args.grpc_headers, tokens);
+        grpc::serve(listener, Arc::new(door), grpc::Config { entry: entry.clone(), drain }, stop.clone())
     });
-    let resp = resp.map(|listener| {
+    let resp = listeners.resp.map(|listener| {
         let door = resp::Door::new(running, store, clock, args.resp_password.map(|password| password.0));
-        let config = resp::Config { max_connections, drain, write_timeout: config.write_timeout };
+        let config = resp::Config { entry, drain, command_timeout: head_timeout, ..resp::Config::default() };
         resp::serve(listener, Arc::new(door), config, stop.clone())
     });
-    let admin = admin.map(|(listener, token)| {
-        let config = http::Config { max_connections: MAX_ADMINS, ..config };
-        http::serve(listener, Arc::new(Admin::new(control, token, reload)), config, stop)
+    let admin = listeners.admin.zip(admin_token).map(|(listener, token)| {
+        let entry = Entry { max_connections: MAX_ADMINS, ..Entry::default() };
+        let door = Admin::new(control, token, reload);
+        http::serve(listener, Arc::new(door), http::Config { entry, ..config }, stop)
     });
     let ((), grpc, _, _) =
         tokio::join!(http, OptionFuture::from(grpc), OptionFuture::from(resp), OptionFuture::from(admin));
@@ -264,42 +230,6 @@ fn misfit(error: &Misfit) -> Failure {
     match error {
         Misfit::Domain(_) => problem.hint("give each policy file a `domain` of its own"),
         _ => problem,
-    }
-}
-
-async fn bind_maybe(flag: &str, address: Option<SocketAddr>) -> Result<Option<TcpListener>, Failure> {
-    match address {
-        Some(address) => bind(flag, address).await.map(Some),
-        None => Ok(None),
-    }
-}
-
-async fn bind(flag: &str, address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| cannot_listen(flag, address, &error))
-}
-
-async fn listen(address: Option<&Listen>) -> Result<Option<Listener>, Failure> {
-    let Some(address) = address else { return Ok(None) };
-    let bound = Listener::bind(address).await.map_err(|error| cannot_listen("--grpc", address, &error));
-    bound.map(Some)
-}
-
-fn cannot_listen(flag: &str, address: impl Display, error: &io::Error) -> Failure {
-    let problem = Failure::undecided(format!("cannot listen on `{address}`: {error}"));
-    match error.kind() {
-        ErrorKind::AddrInUse => {
-            problem.hint(format!("another process holds it; `{flag} 127.0.0.1:0` takes a free port"))
-        }
-        ErrorKind::PermissionDenied => problem.hint("ports below 1024 are for root; take a higher one"),
-        _ => problem.hint("take an address of this machine, such as `127.0.0.1:8080`"),
-    }
-}
-
-/// Says on standard output where a door listens: the line that scripts wait for. The HTTP door's is the first.
-fn announce(scheme: &str, address: io::Result<impl Display>) {
-    if let Ok(address) = address {
-        // Nobody may be reading; the door serves all the same.
-        let _ = writeln!(stdout(), "listening on {scheme}://{address}");
     }
 }
 

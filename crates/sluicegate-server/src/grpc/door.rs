@@ -5,8 +5,9 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use hyper::header::AUTHORIZATION;
 use sluicegate::{Clock, SureStore, headers::Families};
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, metadata::MetadataValue};
 
 use super::{
     proto::envoy::service::ratelimit::v3::{
@@ -15,20 +16,21 @@ use super::{
     request::{Asked, Mistake},
     response::respond,
 };
-use crate::{domains::RequestError, http::shortened, paced::Paced, running::Running};
+use crate::{domains::RequestError, http::shortened, paced::Paced, running::Running, tokens::Tokens};
 
 /// Answers requests of Envoy's rate limit service.
 #[derive(Debug)]
 pub struct Door<S, C> {
     running: Arc<Running<S, C>>,
     families: Families,
+    tokens: Tokens,
     unknown: Paced,
 }
 
 impl<S: SureStore, C: Clock> Door<S, C> {
-    /// A door that adds these families of headers to its answers.
-    pub fn new(running: impl Into<Arc<Running<S, C>>>, families: Families) -> Self {
-        Self { running: running.into(), families, unknown: Paced::default() }
+    /// A door that adds these families of headers to its answers, for clients that say one of these tokens.
+    pub fn new(running: impl Into<Arc<Running<S, C>>>, families: Families, tokens: Tokens) -> Self {
+        Self { running: running.into(), families, tokens, unknown: Paced::default() }
     }
 
     /// Decides all descriptors of a request in one atomic step: if one is over its limit, none is counted.
@@ -68,6 +70,11 @@ impl<S: SureStore + 'static, C: Clock + 'static> RateLimitService for Door<S, C>
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
+        let authorization =
+            request.metadata().get(AUTHORIZATION.as_str()).map(MetadataValue::as_encoded_bytes);
+        if !self.tokens.admit(authorization) {
+            return Err(Status::unauthenticated("say `authorization: Bearer …` with a client token"));
+        }
         let decided = Door::should_rate_limit(self, request.into_inner()).await;
         decided.map(Response::new).map_err(|mistake| refusal(&mistake))
     }

@@ -5,10 +5,8 @@ pub mod proto;
 mod request;
 mod response;
 mod server;
-mod socket;
 mod units;
 
 pub use door::Door;
 pub use request::{DescriptorMistake, Mistake};
 pub use server::{Config, serve};
-pub use socket::{Listen, Listener, UnknownAddress};

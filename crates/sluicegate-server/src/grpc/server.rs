@@ -1,23 +1,18 @@
 //! The listener: connections in, answers out, and an end that loses nothing. Health and reflection stand beside the service.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures_util::stream::{self, Stream};
 use sluicegate::{Clock, SureStore};
-use tokio::{
-    sync::Semaphore,
-    time::{sleep, timeout},
-};
-use tonic::transport::Server;
+use tokio::time::{sleep, timeout};
+use tonic::transport::{Server, server::Connected};
 use tonic_health::{ServingStatus, server::HealthReporter};
 use tonic_reflection::server::Builder as Reflection;
 
 use super::{
     door::Door,
     proto::{DESCRIPTORS, envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer},
-    socket::{Held, Listener, Socket},
 };
-use crate::listen::ACCEPT_PAUSE;
+use crate::listen::{Connection, Entry, Listener, Listening, Protocol};
 
 /// The most bytes of one request, as at the HTTP door.
 const MAX_MESSAGE_LEN: usize = 64 * 1024;
@@ -37,10 +32,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const SERVICES: [&str; 2] = ["", "envoy.service.ratelimit.v3.RateLimitService"];
 
 /// What an operator chooses about the listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The most connections at once.
-    pub max_connections: u32,
+    /// How connections come in.
+    pub entry: Entry,
     /// How long to go on serving after the stop, with health `NOT_SERVING`.
     pub drain: Duration,
 }
@@ -50,7 +45,7 @@ pub struct Config {
 /// # Errors
 /// [`tonic::transport::Error`] if the protocol cannot be served at all.
 pub async fn serve<S, C>(
-    listener: Listener,
+    listener: impl Into<Listener>,
     door: Arc<Door<S, C>>,
     config: Config,
     stop: impl Future<Output = ()>,
@@ -76,7 +71,8 @@ where
         // Nobody hears of it only if serving has ended already.
         let _ = ending.send(());
     };
-    let serve = router.serve_with_incoming_shutdown(incoming(listener, config.max_connections), async {
+    let connections = Listening::new(listener.into(), config.entry, Protocol::Http2).opened();
+    let serve = router.serve_with_incoming_shutdown(connections, async {
         // A sender that is gone ends it too.
         let _ = ended.await;
     });
@@ -120,26 +116,8 @@ async fn tell(health: &HealthReporter, status: ServingStatus) {
     }
 }
 
-/// The connections, no more of them at once than there is room for; further ones wait in the listen queue.
-fn incoming(listener: Listener, max_connections: u32) -> impl Stream<Item = io::Result<Held>> {
-    let room = usize::try_from(max_connections).unwrap_or(Semaphore::MAX_PERMITS).max(1);
-    let room = Arc::new(Semaphore::new(room));
-    stream::unfold((listener, room), |(listener, room)| async {
-        // The semaphore is never closed, so a permit always comes.
-        let permit = Arc::clone(&room).acquire_owned().await.ok();
-        let socket = accept(&listener).await;
-        Some((Ok(Held { socket, _room: permit }), (listener, room)))
-    })
-}
+impl Connected for Connection {
+    type ConnectInfo = ();
 
-async fn accept(listener: &Listener) -> Socket {
-    loop {
-        match listener.accept().await {
-            Ok(socket) => return socket,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
-                sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
+    fn connect_info(&self) {}
 }

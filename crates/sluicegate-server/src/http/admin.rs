@@ -3,9 +3,9 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use hyper::{
-    HeaderMap, Method, Request, StatusCode,
+    Method, Request, StatusCode,
     body::Incoming,
-    header::{AUTHORIZATION, HeaderValue, WWW_AUTHENTICATE},
+    header::{AUTHORIZATION, HeaderValue},
     http::request::Parts,
 };
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,6 @@ use sluicegate::{
     Clock, Store,
     core::{Attributes, policy::Enforcement},
 };
-use subtle::ConstantTimeEq;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
@@ -26,6 +25,7 @@ use crate::{
     causes::with_causes,
     domains::DEFAULT_DOMAIN,
     running::{Control, NoSwitch, Rejected, Switch},
+    tokens::Tokens,
 };
 
 /// The most bytes of a request's body.
@@ -40,7 +40,7 @@ pub type Reload = oneshot::Sender<Result<u64, Rejected>>;
 #[derive(Debug)]
 pub struct Admin<S, C> {
     control: Arc<Control<S, C>>,
-    token: String,
+    token: Tokens,
     reloads: mpsc::Sender<Reload>,
 }
 
@@ -85,28 +85,18 @@ impl<S: Store + Clone + 'static, C: Clock + Clone + 'static> Service for Admin<S
 impl<S: Store + Clone, C: Clock + Clone> Admin<S, C> {
     /// A door that knows one token. Reloads are carried out by whoever reads from the other end of `reloads`.
     pub fn new(control: Arc<Control<S, C>>, token: String, reloads: mpsc::Sender<Reload>) -> Self {
-        Self { control, token, reloads }
+        Self { control, token: [token].into_iter().collect(), reloads }
     }
 
     async fn serve(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Answer {
         let (head, body) = request.into_parts();
-        if let Err(problem) = self.authorize(&head.headers) {
+        if !self.token.admit(head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)) {
             body::discard(body, BODY_TIMEOUT).await;
             tracing::warn!(target: "audit", ?peer, path = head.uri.path(), "admin request without the token");
-            return unauthorized(&problem);
+            return Problem::unauthorized("the admin token").answer();
         }
         let told = self.carry_out(&head, body, peer).await;
         told.unwrap_or_else(|problem| problem.answer())
-    }
-
-    /// The token is compared in constant time, so that nobody learns it byte by byte.
-    fn authorize(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let said = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes).unwrap_or_default();
-        let token = said.strip_prefix(b"Bearer ").unwrap_or_default();
-        if bool::from(token.ct_eq(self.token.as_bytes())) {
-            return Ok(());
-        }
-        Err(Problem::new(StatusCode::UNAUTHORIZED, "say `authorization: Bearer …` with the admin token"))
     }
 
     async fn carry_out(&self, head: &Parts, body: Incoming, peer: Option<IpAddr>) -> Result<Answer, Problem> {
@@ -178,12 +168,6 @@ impl<S: Store + Clone, C: Clock + Clone> Admin<S, C> {
         }
         Ok(told(&ForgottenBody { forgotten }))
     }
-}
-
-fn unauthorized(problem: &Problem) -> Answer {
-    let mut answer = problem.answer();
-    answer.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    answer
 }
 
 fn told(body: &impl Serialize) -> Answer {

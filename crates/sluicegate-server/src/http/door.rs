@@ -10,7 +10,12 @@ use std::{
 };
 
 use futures_util::future::join_all;
-use hyper::{HeaderMap, Method, Request, StatusCode, body::Incoming, http::request::Parts};
+use hyper::{
+    HeaderMap, Method, Request, StatusCode,
+    body::Incoming,
+    header::{AUTHORIZATION, HeaderValue},
+    http::request::Parts,
+};
 use sluicegate::{
     Clock, SureStore, Verb, Verdict,
     core::{Costs, policy::AskError},
@@ -31,6 +36,7 @@ use crate::{
     grpc::{self, Mistake},
     metrics::{Format, Metrics},
     running::Running,
+    tokens::Tokens,
 };
 
 /// The most bytes of one request's body.
@@ -51,6 +57,8 @@ pub struct DoorConfig {
     pub forward_auth: ForwardAuth,
     /// What `/metrics` tells; without it there is nothing at that path.
     pub metrics: Option<Arc<Metrics>>,
+    /// What clients say to be let in; pages are for everybody, except for the metrics.
+    pub tokens: Tokens,
 }
 
 impl Default for DoorConfig {
@@ -61,6 +69,7 @@ impl Default for DoorConfig {
             headers: HeaderStyle::default(),
             forward_auth: ForwardAuth::default(),
             metrics: None,
+            tokens: Tokens::default(),
         }
     }
 }
@@ -142,14 +151,14 @@ impl<S: SureStore, C: Clock> Door<S, C> {
     /// A door that is ready.
     pub fn new(running: impl Into<Arc<Running<S, C>>>, config: DoorConfig) -> Self {
         let running = running.into();
-        let envoy = grpc::Door::new(running.clone(), config.headers.families);
+        let envoy = grpc::Door::new(running.clone(), config.headers.families, Tokens::default());
         Self { running, config, envoy, stopping: AtomicBool::new(false) }
     }
 
     /// Answers one request, that came from `peer`.
     async fn serve(&self, request: Request<Incoming>, peer: Option<IpAddr>) -> Answer {
         let (head, body) = request.into_parts();
-        match Target::of(&head) {
+        match self.target(&head) {
             Ok(Target::Decide(verb)) => {
                 let decided = self.decisions(verb, &head.headers, body).await;
                 decided.unwrap_or_else(|problem| problem.answer())
@@ -167,6 +176,17 @@ impl<S: SureStore, C: Clock> Door<S, C> {
                 problem.answer()
             }
         }
+    }
+
+    /// What a request is after, if it may ask for that.
+    fn target(&self, head: &Parts) -> Result<Target, Problem> {
+        let target = Target::of(head)?;
+        let authorization = head.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let is_open = matches!(target, Target::Read(page) if !matches!(page, Page::Metrics(_)));
+        if is_open || self.config.tokens.admit(authorization) {
+            return Ok(target);
+        }
+        Err(Problem::unauthorized("a client token"))
     }
 
     async fn decisions(&self, verb: Decide, headers: &HeaderMap, body: Incoming) -> Result<Answer, Problem> {

@@ -14,9 +14,10 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::TcpStream,
     time::{Sleep, sleep},
 };
+
+use crate::listen::Connection;
 
 /// How long a client may go on sending to a connection that is at its end.
 const LINGER: Duration = Duration::from_millis(500);
@@ -29,7 +30,7 @@ const MAX_DROPPED: usize = 1024 * 1024;
 /// more is read from it either, and no timer of the protocol runs while an answer is being written.
 #[derive(Debug)]
 pub(super) struct Lingering {
-    stream: TcpStream,
+    stream: Connection,
     /// How long a write may wait for the client to take anything at all.
     write_timeout: Duration,
     /// When the write that waits is given up.
@@ -40,7 +41,7 @@ pub(super) struct Lingering {
 }
 
 impl Lingering {
-    pub(super) fn new(stream: TcpStream, write_timeout: Duration) -> Self {
+    pub(super) fn new(stream: Connection, write_timeout: Duration) -> Self {
         Self { stream, write_timeout, give_up: None, dropped: 0, until: None }
     }
 

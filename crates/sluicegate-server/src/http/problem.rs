@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use hyper::{
     StatusCode,
-    header::{ALLOW, HeaderValue},
+    header::{ALLOW, HeaderName, HeaderValue, WWW_AUTHENTICATE},
 };
 use serde::Serialize;
 use serde_path_to_error::{Path, Segment};
@@ -23,7 +23,8 @@ pub(super) struct Problem {
     detail: Cow<'static, str>,
     /// Where in the body, as a JSON pointer (RFC 6901).
     pointer: Option<String>,
-    allow: Option<&'static str>,
+    /// A header that tells what would be right.
+    remedy: Option<(HeaderName, &'static str)>,
 }
 
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ struct Body<'a> {
 impl Problem {
     /// A problem with a status of its own.
     pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self { status, detail: detail.into(), pointer: None, allow: None }
+        Self { status, detail: detail.into(), pointer: None, remedy: None }
     }
 
     /// A body that makes no sense.
@@ -72,14 +73,20 @@ impl Problem {
     /// A path that exists, asked with a wrong method.
     pub(super) fn wrong_method(allow: &'static str) -> Self {
         let detail = format!("this path answers {allow}");
-        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+        Self { remedy: Some((ALLOW, allow)), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, detail) }
+    }
+
+    /// A request that does not say a token which is known.
+    pub(super) fn unauthorized(token: &'static str) -> Self {
+        let detail = format!("say `authorization: Bearer …` with {token}");
+        Self { remedy: Some((WWW_AUTHENTICATE, "Bearer")), ..Self::new(StatusCode::UNAUTHORIZED, detail) }
     }
 
     /// The problem as an answer.
     pub(super) fn answer(&self) -> Answer {
         let mut answer = answer(self.status, PROBLEM_JSON, self.body());
-        if let Some(allow) = self.allow {
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        if let Some((name, value)) = &self.remedy {
+            answer.headers_mut().insert(name, HeaderValue::from_static(value));
         }
         answer
     }

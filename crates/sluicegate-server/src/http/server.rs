@@ -7,36 +7,39 @@ use hyper_util::{
     rt::{TokioIo, TokioTimer},
     server::graceful::GracefulShutdown,
 };
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::OwnedSemaphorePermit,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 
 use super::{answer::Answer, linger::Lingering};
-use crate::listen::Listening;
+use crate::listen::{Arrival, Entry, Listener, Listening, Protocol};
 
-/// How long a client may take to send the head of a request, an idle connection included.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 /// The most bytes of one request head; more is answered 431. It is also the read buffer's bound.
 const MAX_HEAD_LEN: usize = 16 * 1024;
 /// How long requests in flight may take after a stop before they are given up.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an operator chooses about the listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// The most connections at once.
-    pub max_connections: u32,
+    /// How connections come in.
+    pub entry: Entry,
     /// How long to go on serving after the stop, with `/readyz` red.
     pub drain: Duration,
     /// How long an answer may wait for its client to take anything of it; then the connection is closed.
     pub write_timeout: Duration,
+    /// How long a client may take to send the head of a request, an idle connection included.
+    pub head_timeout: Duration,
 }
 
-impl Config {
-    /// The write timeout unless said otherwise.
-    pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+impl Default for Config {
+    /// No drain; 30 s for answers, and a minute for heads.
+    fn default() -> Self {
+        Self {
+            entry: Entry::default(),
+            drain: Duration::ZERO,
+            write_timeout: Duration::from_secs(30),
+            head_timeout: Duration::from_secs(60),
+        }
+    }
 }
 
 /// What answers the requests that come in.
@@ -51,13 +54,13 @@ pub trait Service: Send + Sync + 'static {
 
 /// Serves until `stop` ends, then turns unready, goes on for `config.drain`, finishes what is in flight and returns.
 pub async fn serve<D: Service>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     door: Arc<D>,
     config: Config,
     stop: impl Future<Output = ()>,
 ) {
-    let connections = Connections::new(&door, config);
-    let listening = Listening::new(listener, config.max_connections);
+    let connections = Connections::new(&door, &config);
+    let listening = Listening::new(listener.into(), config.entry, Protocol::Http1);
     let mut until = pin!(async {
         stop.await;
         door.turn_unready();
@@ -68,7 +71,7 @@ pub async fn serve<D: Service>(
         tokio::select! {
             biased;
             () = &mut until => break,
-            (stream, permit) = listening.accept() => connections.spawn(stream, permit),
+            arrival = listening.accept() => connections.spawn(arrival),
         }
     }
     connections.finish(listening).await;
@@ -83,11 +86,11 @@ struct Connections<D> {
 }
 
 impl<D: Service> Connections<D> {
-    fn new(door: &Arc<D>, config: Config) -> Self {
+    fn new(door: &Arc<D>, config: &Config) -> Self {
         let mut protocol = http1::Builder::new();
         protocol
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
+            .header_read_timeout(config.head_timeout)
             .max_buf_size(MAX_HEAD_LEN)
             .half_close(true);
         Self {
@@ -98,28 +101,32 @@ impl<D: Service> Connections<D> {
         }
     }
 
-    fn spawn(&self, stream: TcpStream, permit: Option<OwnedSemaphorePermit>) {
-        let door = Arc::clone(&self.door);
-        let peer = stream.peer_addr().ok().map(|address| address.ip());
-        let service = service_fn(move |request: Request<Incoming>| {
-            let door = Arc::clone(&door);
-            async move { Ok::<_, Infallible>(door.answer(request, peer).await) }
-        });
-        let stream = Lingering::new(stream, self.write_timeout);
-        let connection = self.protocol.serve_connection(TokioIo::new(stream), service);
-        let connection = self.graceful.watch(connection);
+    fn spawn(&self, arrival: Arrival) {
+        let (door, protocol, write_timeout) =
+            (Arc::clone(&self.door), self.protocol.clone(), self.write_timeout);
+        let watcher = self.graceful.watcher();
         tokio::spawn(async move {
-            if let Err(error) = connection.await {
+            let connection = match arrival.open().await {
+                Ok(connection) => connection,
+                Err(error) => return tracing::debug!(%error, "a connection was not opened"),
+            };
+            let peer = connection.peer();
+            let service = service_fn(move |request: Request<Incoming>| {
+                let door = Arc::clone(&door);
+                async move { Ok::<_, Infallible>(door.answer(request, peer).await) }
+            });
+            let stream = Lingering::new(connection, write_timeout);
+            let served = watcher.watch(protocol.serve_connection(TokioIo::new(stream), service)).await;
+            if let Err(error) = served {
                 tracing::debug!(%error, "a connection ended early");
             }
-            drop(permit);
         });
     }
 
     /// Takes in the connections that clients see as open already, then waits until all have been answered.
     async fn finish(self, listening: Listening) {
-        while let Some(stream) = listening.waiting().await {
-            self.spawn(stream, None);
+        while let Some(arrival) = listening.waiting().await {
+            self.spawn(arrival);
         }
         drop(listening);
         if timeout(STOP_TIMEOUT, self.graceful.shutdown()).await.is_err() {

@@ -5,17 +5,14 @@ use std::{io, pin::pin, sync::Arc, time::Duration};
 use sluicegate::{Clock, SureStore};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, watch},
+    sync::watch,
     task::JoinSet,
     time::{sleep, timeout},
 };
 
 use super::{door::Door, session::Session};
-use crate::listen::Listening;
+use crate::listen::{self, Arrival, Entry, Listener, Listening, Protocol};
 
-/// How long a client may take for its first command, for its password, and for the rest of a command that it began.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long requests in flight may take after a stop before they are given up.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 /// The bytes that a read has room for.
@@ -24,19 +21,33 @@ const READ_LEN: usize = 16 * 1024;
 const KEPT_LEN: usize = 64 * 1024;
 
 /// What an operator chooses about the listener.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Config {
-    /// The most connections at once.
-    pub max_connections: u32,
+    /// How connections come in.
+    pub entry: Entry,
     /// How long to go on serving after the stop.
     pub drain: Duration,
     /// How long an answer may wait for its client to take it; then the connection is closed.
     pub write_timeout: Duration,
+    /// How long a client may take for its first command, for its password, and for the rest of a command that it began.
+    pub command_timeout: Duration,
+}
+
+impl Default for Config {
+    /// No drain; 30 s for answers, and a minute for commands.
+    fn default() -> Self {
+        Self {
+            entry: Entry::default(),
+            drain: Duration::ZERO,
+            write_timeout: Duration::from_secs(30),
+            command_timeout: Duration::from_secs(60),
+        }
+    }
 }
 
 /// Serves until `stop` ends and `config.drain` has passed; then it finishes what is in flight and returns.
 pub async fn serve<S, C>(
-    listener: TcpListener,
+    listener: impl Into<Listener>,
     door: Arc<Door<S, C>>,
     config: Config,
     stop: impl Future<Output = ()>,
@@ -44,15 +55,17 @@ pub async fn serve<S, C>(
     S: SureStore + 'static,
     C: Clock + 'static,
 {
-    let listening = Listening::new(listener, config.max_connections);
+    let listening = Listening::new(listener.into(), config.entry, Protocol::Resp);
     let (stopping, stopped) = watch::channel(());
     let mut connections = JoinSet::new();
-    let serve = |connections: &mut JoinSet<()>, stream, permit| {
-        let connection = Connection::new(stream, config.write_timeout, stopped.clone());
-        let door = Arc::clone(&door);
+    let patience = Patience { write: config.write_timeout, command: config.command_timeout };
+    let serve = |connections: &mut JoinSet<()>, arrival: Arrival| {
+        let (door, stopped) = (Arc::clone(&door), stopped.clone());
         connections.spawn(async move {
-            connection.serve(&door).await;
-            drop::<Option<OwnedSemaphorePermit>>(permit);
+            match arrival.open().await {
+                Ok(stream) => Connection::new(stream, patience, stopped).serve(&door).await,
+                Err(error) => tracing::debug!(%error, "a connection was not opened"),
+            }
         });
     };
     let mut until = pin!(async {
@@ -64,11 +77,11 @@ pub async fn serve<S, C>(
             biased;
             () = &mut until => break,
             Some(_ended) = connections.join_next() => {}
-            (stream, permit) = listening.accept() => serve(&mut connections, stream, permit),
+            arrival = listening.accept() => serve(&mut connections, arrival),
         }
     }
-    while let Some(stream) = listening.waiting().await {
-        serve(&mut connections, stream, None);
+    while let Some(arrival) = listening.waiting().await {
+        serve(&mut connections, arrival);
     }
     drop((stopping, listening));
     let finished = async { while connections.join_next().await.is_some() {} };
@@ -77,10 +90,17 @@ pub async fn serve<S, C>(
     }
 }
 
+/// How long a client may take to take an answer, and to send a command.
+#[derive(Clone, Copy)]
+struct Patience {
+    write: Duration,
+    command: Duration,
+}
+
 /// One connection.
 struct Connection {
-    stream: TcpStream,
-    write_timeout: Duration,
+    stream: listen::Connection,
+    patience: Patience,
     /// Its sender is gone once the server stops.
     stopped: watch::Receiver<()>,
     buffer: Vec<u8>,
@@ -88,8 +108,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn new(stream: TcpStream, write_timeout: Duration, stopped: watch::Receiver<()>) -> Self {
-        Self { stream, write_timeout, stopped, buffer: Vec::new(), out: Vec::new() }
+    fn new(stream: listen::Connection, patience: Patience, stopped: watch::Receiver<()>) -> Self {
+        Self { stream, patience, stopped, buffer: Vec::new(), out: Vec::new() }
     }
 
     async fn serve<S: SureStore, C: Clock>(mut self, door: &Door<S, C>) {
@@ -128,9 +148,9 @@ impl Connection {
     /// Waits for more bytes; `false` if there will be none. An idle client may take its time, others not.
     async fn read(&mut self, may_idle: bool) -> io::Result<bool> {
         self.buffer.reserve(READ_LEN);
-        let Self { stream, stopped, buffer, .. } = self;
+        let Self { stream, stopped, buffer, patience, .. } = self;
         let patience =
-            async { if may_idle { std::future::pending().await } else { sleep(COMMAND_TIMEOUT).await } };
+            async { if may_idle { std::future::pending().await } else { sleep(patience.command).await } };
         tokio::select! {
             biased;
             // What has arrived before a stop is still answered.
@@ -144,7 +164,7 @@ impl Connection {
         if self.out.is_empty() {
             return Ok(());
         }
-        let written = timeout(self.write_timeout, self.stream.write_all(&self.out)).await;
+        let written = timeout(self.patience.write, self.stream.write_all(&self.out)).await;
         written
             .unwrap_or_else(|_| Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")))?;
         self.out.clear();

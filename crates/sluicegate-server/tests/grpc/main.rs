@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "../shared/process.rs"]
+mod binary;
+#[path = "../shared/served.rs"]
+mod served;
+
 mod answers;
 mod concurrency;
 mod decisions;

@@ -3,17 +3,12 @@
 //! Tests run on several threads: a door that ends asks its clients whether they have heard, and one whose only thread
 //! waits for that end would never say so.
 
-use std::{
-    sync::Arc,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use sluicegate::{SureStore, core::Policy, embedded::EmbeddedStore, headers::Families};
+use sluicegate::{SureStore, embedded::EmbeddedStore, headers::Families};
 use sluicegate_server::{
-    domains::Domains,
     grpc::{
-        self, Door, Listen, Listener,
+        self, Door,
         proto::envoy::{
             extensions::common::ratelimit::v3::{RateLimitDescriptor, rate_limit_descriptor::Entry},
             service::ratelimit::v3::{
@@ -22,13 +17,16 @@ use sluicegate_server::{
             },
         },
     },
+    listen::Listen,
+    tokens::Tokens,
 };
 use sluicegate_tests::HandClock;
-use tokio::{runtime, sync::oneshot};
 use tonic::{
     Status,
     transport::{Channel, Endpoint},
 };
+
+use crate::served::{Served, domains};
 
 /// A second that begins no window of a minute: 20 s are left of the one that it is in.
 pub(crate) const NOW_S: u64 = 1_700_000_020;
@@ -37,8 +35,7 @@ pub(crate) const NOW_S: u64 = 1_700_000_020;
 pub(crate) struct Server {
     pub(crate) address: Listen,
     pub(crate) clock: Arc<HandClock>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    served: Served,
 }
 
 impl Server {
@@ -52,22 +49,13 @@ impl Server {
         drain: Duration,
     ) -> Self {
         let clock = Arc::new(HandClock::at(NOW_S));
-        let policies = policies.iter().map(|text| Policy::parse(text).unwrap());
-        let domains = Domains::new(policies, store, &clock).unwrap();
-        let door = Arc::new(Door::new(domains, Families { ietf: true, x_ratelimit: false }));
-        let (stop, stopped) = oneshot::channel();
-        let (tell, told) = std::sync::mpsc::channel();
-        let thread = thread::spawn(move || {
-            let runtime =
-                runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = Listener::bind(&"127.0.0.1:0".parse().unwrap()).await.unwrap();
-                tell.send(listener.address().unwrap()).unwrap();
-                let config = grpc::Config { max_connections: 1_000, drain };
-                grpc::serve(listener, door, config, async { _ = stopped.await }).await.unwrap();
-            });
+        let families = Families { ietf: true, x_ratelimit: false };
+        let door = Arc::new(Door::new(domains(policies, store, &clock), families, Tokens::default()));
+        let served = Served::start(move |listener, stopped| async move {
+            let config = grpc::Config { drain, ..grpc::Config::default() };
+            grpc::serve(listener, door, config, async { _ = stopped.await }).await.unwrap();
         });
-        Self { address: told.recv().unwrap(), clock, stop: Some(stop), thread: Some(thread) }
+        Self { address: Listen::Tcp(served.address), clock, served }
     }
 
     pub(crate) async fn channel(&self) -> Channel {
@@ -80,23 +68,12 @@ impl Server {
 
     /// Begins a graceful stop.
     pub(crate) fn stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            _ = stop.send(());
-        }
+        self.served.stop();
     }
 
     /// Waits until the door has ended.
     pub(crate) fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-        self.join();
+        self.served.join();
     }
 }
 

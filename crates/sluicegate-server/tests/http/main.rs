@@ -3,6 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 #![allow(clippy::needless_pass_by_value)]
 
+#[path = "../shared/process.rs"]
+mod binary;
+#[path = "../shared/served.rs"]
+mod served;
+
 mod bad_input;
 mod changes;
 mod concurrency;

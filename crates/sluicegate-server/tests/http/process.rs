@@ -2,51 +2,28 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
     net::SocketAddr,
     path::PathBuf,
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output},
 };
 
 use serde_json::json;
 
-use crate::support::Client;
+pub(crate) use crate::binary::sluicegate;
+use crate::{binary::Process, support::Client};
 
-pub(crate) fn sluicegate() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SLUICEGATE_")) {
-        command.env_remove(name);
-    }
-    command
-}
-
-/// A serving process; it is killed when dropped.
+/// A serving process, and a connection to its door.
 pub(crate) struct Serving {
-    child: Child,
+    process: Process,
     pub(crate) address: SocketAddr,
     pub(crate) client: Client,
 }
 
 impl Serving {
     pub(crate) fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line:?}"));
-        let address = address.parse().unwrap();
-        Self { child, address, client: Client::connect(address) }
-    }
-
-    fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([name, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
+        let process = Process::start(command, 1);
+        let address = process.address("http").parse().unwrap();
+        Self { process, address, client: Client::connect(address) }
     }
 }
 
@@ -86,8 +63,8 @@ fn without_a_policy_it_serves_a_sample_and_ends_with_0_on_either_signal() {
         let reply = serving.client.post("/v1/take", r#"{"attributes": {"user": "alice"}}"#);
         assert_eq!(reply.status, 200);
         assert_ne!(reply.json()["limits"], json!([]));
-        serving.signal(signal);
-        assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+        serving.process.signal(signal);
+        assert_eq!(serving.process.wait(), Some(0));
     }
 }
 

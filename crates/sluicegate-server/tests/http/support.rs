@@ -4,18 +4,15 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
 use serde_json::Value;
-use sluicegate::{SureStore, core::Policy, embedded::EmbeddedStore};
-use sluicegate_server::{
-    domains::Domains,
-    http::{self, Door, DoorConfig},
-};
+use sluicegate::{SureStore, embedded::EmbeddedStore};
+use sluicegate_server::http::{self, Door, DoorConfig};
 use sluicegate_tests::HandClock;
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+
+use crate::served::{Served, domains};
 
 /// A second that begins no window of a minute, so that windows start in the past.
 pub(crate) const NOW_S: u64 = 1_700_000_030;
@@ -24,8 +21,7 @@ pub(crate) const NOW_S: u64 = 1_700_000_030;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<HandClock>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    served: Served,
 }
 
 impl Server {
@@ -45,23 +41,13 @@ impl Server {
         drain: Duration,
     ) -> Self {
         let clock = Arc::new(HandClock::at(NOW_S));
-        let policies = policies.iter().map(|text| Policy::parse(text).unwrap());
-        let door = Door::new(Domains::new(policies, &store, &clock).unwrap(), config);
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let thread = thread::spawn(move || {
-            let runtime =
-                runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).unwrap();
-                let write_timeout = Duration::from_secs(2);
-                let config = http::Config { max_connections: 1_000, drain, write_timeout };
-                http::serve(listener, Arc::new(door), config, async { _ = stopped.await }).await;
-            });
+        let door = Arc::new(Door::new(domains(policies, &store, &clock), config));
+        let served = Served::start(move |listener, stopped| {
+            let write_timeout = Duration::from_secs(2);
+            let config = http::Config { drain, write_timeout, ..http::Config::default() };
+            http::serve(listener, door, config, async { _ = stopped.await })
         });
-        Self { address, clock, stop: Some(stop), thread: Some(thread) }
+        Self { address: served.address, clock, served }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -70,28 +56,17 @@ impl Server {
 
     /// Begins a graceful stop.
     pub(crate) fn stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            _ = stop.send(());
-        }
+        self.served.stop();
     }
 
     /// Waits until the door has ended.
     pub(crate) fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
+        self.served.join();
     }
 
     /// One request on a connection of its own.
     pub(crate) fn post(&self, path: &str, body: impl AsRef<[u8]>) -> Reply {
         self.connect().post(path, body)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
-        self.join();
     }
 }
 

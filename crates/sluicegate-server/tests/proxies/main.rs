@@ -1,6 +1,8 @@
 //! Real proxies that ask before they pass a request on, by the recipes of `docs/operating/forward-auth.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "../shared/process.rs"]
+mod binary;
 mod envoy;
 mod support;
 
@@ -82,4 +84,26 @@ fn haproxy_asks_by_lua_and_fails_open() {
     let mut haproxy = Command::new("haproxy");
     haproxy.args(["-db", "-f", "haproxy.cfg"]);
     limits_and_fails_open(place.start(haproxy));
+}
+
+/// The proxy passes bytes on and says whose they are: each client has its own limit, and none can claim another's.
+#[test]
+fn haproxy_tells_the_client_by_the_proxy_protocol() {
+    let arguments = ["--proxy-protocol-from", "127.0.0.1", "--forward-auth", "ip=client,endpoint=path"];
+    let place = Place::new(POLICY, &[&arguments[..], &["--trusted-proxies", "192.0.2.1"]].concat());
+    let defaults = "defaults\n  timeout connect 10s\n  timeout client 30s\n  timeout server 30s\n";
+    let frontend = format!("frontend api\n  mode tcp\n  bind {}\n  default_backend limiter\n", place.proxy());
+    let backend = place.recipe("security", "haproxy");
+    fs::write(place.path("haproxy.cfg"), format!("{defaults}{frontend}{backend}")).unwrap();
+    let mut haproxy = Command::new("haproxy");
+    haproxy.args(["-db", "-f", "haproxy.cfg"]);
+    let proxied = place.start(haproxy);
+    for client in ["127.0.0.2", "127.0.0.3"] {
+        let ask = |_| {
+            let forged = "x-forwarded-for: 198.51.100.1\r\n";
+            proxied.request_from(client, "/forward-auth/default/v1/chat", forged).status
+        };
+        let statuses: Vec<_> = (0..7).map(ask).collect();
+        assert_eq!(statuses, [200, 200, 200, 200, 200, 429, 429], "{client}");
+    }
 }

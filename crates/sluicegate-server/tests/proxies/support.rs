@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -16,7 +16,10 @@ use std::{
 use tempfile::TempDir;
 use tokio::{net::TcpSocket, runtime};
 
-use super::ROOT;
+use super::{
+    ROOT,
+    binary::{Process, sluicegate},
+};
 
 /// Where all of them are: files in a folder of their own, on free ports.
 pub(crate) struct Place {
@@ -44,6 +47,11 @@ impl Place {
 
     pub(crate) fn path(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    /// Where the proxy is to listen.
+    pub(crate) fn proxy(&self) -> SocketAddr {
+        self.proxy
     }
 
     /// The block of a page that begins so, with the addresses of this place. Tests share their machine, so nobody gives up
@@ -84,23 +92,19 @@ fn port(address: &str) -> &str {
     address.rsplit(':').next().unwrap()
 }
 
-/// A limiter that serves, and where its HTTP and gRPC doors are.
+/// A limiter, until it is killed, and where its HTTP and gRPC doors are.
 struct Limiter {
-    process: Running,
+    process: Option<Process>,
     addresses: [String; 2],
 }
 
 impl Limiter {
     fn start(folder: &TempDir, [http, grpc]: [String; 2], arguments: &[String]) -> Self {
-        let mut serve = Command::new(env!("CARGO_BIN_EXE_sluicegate"));
+        let mut serve = sluicegate();
         serve.args(["serve", "--policy", "policy.yaml", "--http", &http, "--grpc", &grpc]).args(arguments);
-        let mut process = Running::start(serve.current_dir(folder.path()).stdout(Stdio::piped()));
-        let mut lines = BufReader::new(process.0.stdout.as_mut().unwrap()).lines();
-        let addresses = ["http", "grpc"].map(|door| {
-            let line = lines.next().expect("a line for each door").unwrap();
-            line.strip_prefix(&format!("listening on {door}://")).expect("its address").to_owned()
-        });
-        Self { process, addresses }
+        let process = Process::start(serve.current_dir(folder.path()), 2);
+        let addresses = ["http", "grpc"].map(|door| process.address(door).to_owned());
+        Self { process: Some(process), addresses }
     }
 }
 
@@ -121,16 +125,12 @@ impl Running {
         while self.runs() && begun.elapsed() < Duration::from_secs(5) {
             thread::sleep(Duration::from_millis(5)); // A wait with an end is not to be had.
         }
-        self.kill();
+        _ = self.0.kill();
+        _ = self.0.wait();
     }
 
     fn runs(&mut self) -> bool {
         self.0.try_wait().is_ok_and(|ended| ended.is_none())
-    }
-
-    fn kill(&mut self) {
-        _ = self.0.kill();
-        _ = self.0.wait();
     }
 }
 
@@ -192,7 +192,12 @@ impl Proxied {
 
     /// One request through the proxy, from an address that is not the proxy's own.
     pub(crate) fn request(&self, path: &str, headers: &str) -> Reply {
-        let stream = connect_from("127.0.0.2:0", self.place.proxy);
+        self.request_from("127.0.0.2", path, headers)
+    }
+
+    /// One request through the proxy, from that address.
+    pub(crate) fn request_from(&self, source: &str, path: &str, headers: &str) -> Reply {
+        let stream = connect_from(source, self.place.proxy);
         exchange(stream, &format!("GET {path} HTTP/1.1\r\nhost: api\r\nconnection: close\r\n{headers}\r\n"))
     }
 
@@ -203,7 +208,7 @@ impl Proxied {
 
     /// Kills the limiter.
     pub(crate) fn end_limiter(&mut self) {
-        self.place.limiter.process.kill();
+        self.place.limiter.process = None;
     }
 
     /// Starts the limiter again, where it was.
@@ -237,7 +242,7 @@ fn connect_from(source: &str, target: SocketAddr) -> TcpStream {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let stream = runtime.block_on(async {
         let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(source.parse().unwrap()).unwrap();
+        socket.bind(format!("{source}:0").parse().unwrap()).unwrap();
         socket.connect(target).await.unwrap().into_std().unwrap()
     });
     stream.set_nonblocking(false).unwrap();

@@ -1,6 +1,11 @@
 //! The Redis door over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "../shared/process.rs"]
+mod binary;
+#[path = "../shared/served.rs"]
+mod served;
+
 mod clients;
 mod commands;
 mod garbage;

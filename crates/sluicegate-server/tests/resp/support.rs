@@ -4,17 +4,14 @@ use std::{
     io::{ErrorKind, Read, Write},
     net::{SocketAddr, TcpStream},
     sync::Arc,
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
-use sluicegate::{core::Policy, embedded::EmbeddedStore};
-use sluicegate_server::{
-    domains::Domains,
-    resp::{self, Door},
-};
+use sluicegate::embedded::EmbeddedStore;
+use sluicegate_server::resp::{self, Door};
 use sluicegate_tests::HandClock;
-use tokio::{net::TcpListener, runtime, sync::oneshot};
+
+use crate::served::{Served, domains};
 
 /// A second that begins no window of a minute.
 const NOW_S: u64 = 1_700_000_030;
@@ -23,8 +20,7 @@ const NOW_S: u64 = 1_700_000_030;
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) clock: Arc<HandClock>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    served: Served,
 }
 
 impl Server {
@@ -35,27 +31,13 @@ impl Server {
     pub(crate) fn start_with(policies: &[&str], password: Option<&str>) -> Self {
         let clock = Arc::new(HandClock::at(NOW_S));
         let store = Arc::new(EmbeddedStore::default());
-        let policies = policies.iter().map(|text| Policy::parse(text).unwrap());
-        let domains = Domains::new(policies, &store, &clock).unwrap();
-        let door = Door::new(domains, store, clock.clone(), password.map(str::to_owned));
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.set_nonblocking(true).unwrap();
-        let address = listener.local_addr().unwrap();
-        let (stop, stopped) = oneshot::channel();
-        let thread = thread::spawn(move || {
-            let runtime =
-                runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-            runtime.block_on(async {
-                let listener = TcpListener::from_std(listener).unwrap();
-                let config = resp::Config {
-                    max_connections: 1_000,
-                    drain: Duration::ZERO,
-                    write_timeout: Duration::from_secs(2),
-                };
-                resp::serve(listener, Arc::new(door), config, async { _ = stopped.await }).await;
-            });
+        let domains = domains(policies, &store, &clock);
+        let door = Arc::new(Door::new(domains, store, clock.clone(), password.map(str::to_owned)));
+        let served = Served::start(|listener, stopped| {
+            let config = resp::Config { write_timeout: Duration::from_secs(2), ..resp::Config::default() };
+            resp::serve(listener, door, config, async { _ = stopped.await })
         });
-        Self { address, clock, stop: Some(stop), thread: Some(thread) }
+        Self { address: served.address, clock, served }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -64,18 +46,8 @@ impl Server {
 
     /// Stops, and waits until the door has ended.
     pub(crate) fn stop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            _ = stop.send(());
-        }
-        if let Some(thread) = self.thread.take() {
-            thread.join().unwrap();
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop();
+        self.served.stop();
+        self.served.join();
     }
 }
 

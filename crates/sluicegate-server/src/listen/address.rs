@@ -1,21 +1,17 @@
-//! Where the door listens: a TCP port or a unix socket, and the connections that come in there.
+//! Where a door listens: a TCP port or a unix socket.
 
 use std::{
     fmt, fs, io,
     net::SocketAddr,
     os::unix::{fs::FileTypeExt, net::UnixStream as Probe},
     path::{Path, PathBuf},
-    pin::Pin,
     str::FromStr,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
-use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
-    sync::OwnedSemaphorePermit,
-};
-use tonic::transport::server::Connected;
+use tokio::net::{TcpListener, UnixListener};
+
+use super::arrival::Socket;
 
 /// What an address of a unix socket begins with.
 const UNIX: &str = "unix:";
@@ -23,11 +19,11 @@ const UNIX: &str = "unix:";
 /// An address to listen at.
 ///
 /// ```
-/// use sluicegate_server::grpc::Listen;
+/// use sluicegate_server::listen::Listen;
 /// assert!(matches!("127.0.0.1:8081".parse(), Ok(Listen::Tcp(_))));
 /// assert_eq!("unix:/run/sluicegate.sock".parse::<Listen>()?.to_string(), "unix:/run/sluicegate.sock");
 /// assert!("unix:".parse::<Listen>().is_err());
-/// # Ok::<(), sluicegate_server::grpc::UnknownAddress>(())
+/// # Ok::<(), sluicegate_server::listen::UnknownAddress>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
@@ -99,16 +95,28 @@ impl Listener {
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Socket> {
+    /// The next connection.
+    pub(super) fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<Socket>> {
         match self {
             Self::Tcp(listener) => {
-                let (stream, _) = listener.accept().await?;
+                let (stream, address) = ready!(listener.poll_accept(context))?;
                 // Answers are small and whole: waiting for more to send would only delay them.
-                stream.set_nodelay(true)?;
-                Ok(Socket::Tcp(stream))
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "cannot turn off delays on a connection");
+                }
+                Poll::Ready(Ok(Socket { bytes: Box::new(stream), peer: Some(address.ip()) }))
             }
-            Self::Unix(listener, _) => Ok(Socket::Unix(listener.accept().await?.0)),
+            Self::Unix(listener, _) => {
+                let (stream, _) = ready!(listener.poll_accept(context))?;
+                Poll::Ready(Ok(Socket { bytes: Box::new(stream), peer: None }))
+            }
         }
+    }
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::Tcp(listener)
     }
 }
 
@@ -128,79 +136,5 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     match Probe::connect(path) {
         Err(error) if is_socket && error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         _ => Ok(()),
-    }
-}
-
-/// A connection of either kind.
-#[derive(Debug)]
-pub(super) enum Socket {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-/// A connection with the room that it takes up.
-#[derive(Debug)]
-pub(super) struct Held {
-    pub(super) socket: Socket,
-    pub(super) _room: Option<OwnedSemaphorePermit>,
-}
-
-impl Connected for Held {
-    type ConnectInfo = ();
-
-    fn connect_info(&self) {}
-}
-
-impl AsyncRead for Held {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().socket {
-            Socket::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
-            Socket::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Held {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().socket {
-            Socket::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Socket::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().socket {
-            Socket::Tcp(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Socket::Unix(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match &self.socket {
-            Socket::Tcp(stream) => stream.is_write_vectored(),
-            Socket::Unix(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().socket {
-            Socket::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Socket::Unix(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.get_mut().socket {
-            Socket::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Socket::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-        }
     }
 }
