@@ -8,7 +8,13 @@ use sluicegate::{
     core::{Align, Ask, LimitId, Micros, Rule, Subject},
 };
 
-use crate::{connection::Call, error::RedisCause, script, store::RedisStore, topology::Slot};
+use crate::{
+    connection::Call,
+    error::{RedisCause, unreadable},
+    script,
+    store::RedisStore,
+    topology::Slot,
+};
 
 /// Something about the server that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +53,52 @@ impl fmt::Display for Finding {
     }
 }
 
+/// What was found among the keys of a server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// The keys of this program that were looked at.
+    pub keys: usize,
+    /// Those without an expiry.
+    pub without_expiry: Vec<String>,
+}
+
 impl RedisStore {
+    /// Looks for keys of this program that have no expiry, at most so many of a server (of a cluster: one node), and
+    /// goes on between other calls: nothing waits for it.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the server cannot be asked, or its user may not ask for keys.
+    pub async fn survey(&self, most: usize) -> Result<Survey, StoreError> {
+        let (mut cursor, mut survey) = ("0".to_owned(), Survey::default());
+        loop {
+            let page = redis::cmd("SCAN").arg(&cursor).arg(&["MATCH", "sg1:*", "COUNT", "200"]).to_owned();
+            let page = self.command(&page).await?;
+            let (next, keys): (String, Vec<String>) =
+                redis::from_redis_value(page).map_err(|_| unreadable())?;
+            for key in keys {
+                let left = self.command(redis::cmd("PTTL").arg(&key)).await?;
+                survey.keys += 1;
+                // -1 is without expiry, -2 is gone meanwhile.
+                if left == Value::Int(-1) {
+                    survey.without_expiry.push(key);
+                }
+            }
+            cursor = next;
+            if cursor == "0" || survey.keys >= most {
+                return Ok(survey);
+            }
+        }
+    }
+
+    /// What a server says of how it keeps its data: a field of `INFO persistence`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the server cannot be asked, or its user may not ask for it.
+    pub async fn persistence(&self, name: &str) -> Result<Option<String>, StoreError> {
+        let info = self.command(redis::cmd("INFO").arg("persistence")).await.and_then(text)?;
+        Ok(field(&info, &format!("{name}:")))
+    }
+
     /// Looks whether the server (of a cluster: one node) keeps keys, and whether its user may do what decisions need. To
     /// find out it counts once for a subject that no policy can name, and forgets that again.
     ///
@@ -122,5 +173,5 @@ fn field(info: &str, name: &str) -> Option<String> {
 }
 
 fn text(value: Value) -> Result<String, StoreError> {
-    redis::from_redis_value(value).map_err(|_not_text| crate::error::unreadable())
+    redis::from_redis_value(value).map_err(|_not_text| unreadable())
 }

@@ -45,7 +45,7 @@ pub use clock::RedisClock;
 pub use config::{ConfigError, RedisConfig};
 pub use error::RedisCause;
 pub use fleet::{Fleet, MAX_INSTANCES};
-pub use inspect::Finding;
+pub use inspect::{Finding, Survey};
 pub use key::{id_key, record_key};
 pub use record::{Malformed, Record};
 pub use source::{ConfigSource, SourceError};

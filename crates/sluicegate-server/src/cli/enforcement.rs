@@ -1,18 +1,12 @@
 //! `sluicegate enforcement`: turns a limit, or a domain, on, into shadow, or off, on a running server.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::ValueEnum;
-use http_body_util::{BodyExt, Full};
-use hyper::{Request, StatusCode, body::Bytes, client::conn::http1, header};
-use hyper_util::rt::TokioIo;
-use tokio::{net::TcpStream, time::timeout};
+use http_body_util::Full;
+use hyper::{Request, StatusCode, body::Bytes, header};
 
-use super::{Failure, runtime, sources::Unread};
-use crate::causes::with_causes;
-
-/// How long the server may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+use super::{Failure, asking, runtime, sources::Unread};
 
 /// Flags of `enforcement`.
 #[derive(Debug, clap::Args)]
@@ -90,40 +84,20 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
         "limit": args.limit,
         "enforcement": args.to.to_possible_value().map(|word| word.get_name().to_owned()),
     });
-    let asked = post(args.admin, "/admin/enforcement", &token, body.to_string());
-    let (status, answer) = runtime()?
-        .block_on(async { timeout(PATIENCE, asked).await })
-        .map_err(|_| Failure::undecided(format!("no answer from `{}` within {PATIENCE:?}", args.admin)))??;
+    let request = Request::post("/admin/enforcement")
+        .header(header::AUTHORIZATION, format!("Bearer {token}"))
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body.to_string())))
+        .map_err(Failure::usage)?;
+    let answer = runtime()?.block_on(asking::ask(&args.admin.to_string(), request)).map_err(|error| {
+        Failure::undecided(format!("`{}` {error}", args.admin))
+            .hint("start the server with `--admin`, and say where it listens by `--admin` here")
+    })?;
+    let (status, answer) = (answer.status, answer.body);
     if status != StatusCode::OK {
         return Err(Failure::usage(format!("the server answers {status}: {answer}")));
     }
     // Nobody may be reading; the exit code says it all the same.
     let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{answer}\n").as_bytes());
     Ok(ExitCode::SUCCESS)
-}
-
-async fn post(
-    address: SocketAddr,
-    path: &str,
-    token: &str,
-    body: String,
-) -> Result<(StatusCode, String), Failure> {
-    let unreached = |error: &dyn std::error::Error| {
-        Failure::undecided(format!("cannot ask `{address}`: {}", with_causes(error)))
-            .hint("start the server with `--admin`, and say where it listens by `--admin` here")
-    };
-    let stream = TcpStream::connect(address).await.map_err(|error| unreached(&error))?;
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreached(&error))?;
-    tokio::spawn(connection);
-    let request = Request::post(path)
-        .header(header::HOST, address.to_string())
-        .header(header::AUTHORIZATION, format!("Bearer {token}"))
-        .header(header::CONTENT_TYPE, "application/json")
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| unreached(&error))?;
-    let answer = sender.send_request(request).await.map_err(|error| unreached(&error))?;
-    let status = answer.status();
-    let body = answer.into_body().collect().await.map_err(|error| unreached(&error))?.to_bytes();
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }

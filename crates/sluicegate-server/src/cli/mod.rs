@@ -8,8 +8,10 @@ use std::{
 
 use clap::{Parser, Subcommand};
 
+mod asking;
 mod config;
 mod decide;
+mod doctor;
 mod enforcement;
 mod generate;
 mod guard;
@@ -60,6 +62,8 @@ enum Verb {
     Policy(policy::Verb),
     /// Fires bursts at a limiter that is nearly full, and counts what gets through. Exit code 1 if it was too much.
     Race(race::Args),
+    /// Goes through what a limiter in production needs, on the running system. Exit code 1 if something fails.
+    Doctor(Box<doctor::Args>),
     /// Proves or refutes from a history of calls that limits kept their laws. Exit code 1 refuted, 4 denied falsely.
     Verify(verify::Args),
     /// Decides the requests of a log by a policy, at the log's own times: what would it have denied, and whom?
@@ -92,6 +96,7 @@ impl Cli {
             Verb::Config(verb) => Ok(config::run(&verb, &self.settings)),
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
+            Verb::Doctor(args) => doctor::run(&args),
             Verb::Verify(args) => verify::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Completions(args) => Ok(generate::completions(&args)),

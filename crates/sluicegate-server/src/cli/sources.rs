@@ -12,7 +12,10 @@ use sluicegate::{
     Store,
     core::{
         Policy,
-        policy::{MAX_FILE_LEN, PolicyError},
+        policy::{
+            MAX_FILE_LEN, PolicyError,
+            lint::{self, Checked},
+        },
     },
 };
 
@@ -139,6 +142,18 @@ impl Sources {
         let policies = self.policies()?;
         let (store, clock) = open(&self.store.url()?).await?;
         Ok(Opened { policies, store, clock })
+    }
+
+    /// The policies of the files, or the sample, with what is legal in them and probably not meant.
+    pub(super) fn checked(&self) -> Result<Vec<Checked>, Failure> {
+        if self.policies.is_empty() {
+            return lint::check(SAMPLE).map(|checked| vec![checked]).map_err(Failure::usage);
+        }
+        let named = |path: &PathBuf| {
+            let checked = read_text(path).map_err(FileError::from).and_then(|text| Ok(lint::check(&text)?));
+            checked.map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))
+        };
+        self.policies.iter().map(named).collect()
     }
 
     /// The policies of the files, or the sample.

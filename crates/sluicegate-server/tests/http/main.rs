@@ -13,6 +13,7 @@ mod changes;
 mod concurrency;
 mod decisions;
 mod degraded;
+mod doctor;
 mod envoy_json;
 mod fleet;
 mod forward_auth;

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 use sluicegate_server::metrics::{ALL, Kind};
 use sluicegate_tests::{RedisServer, ports::free_port};
 use tempfile::TempDir;
@@ -30,7 +30,7 @@ tiers:
   pro: { per-user: { limit: 10 } }
 ";
 
-fn serve(name: &str, policy: &str, arguments: &[&str]) -> (Serving, PolicyFile) {
+pub(crate) fn serve(name: &str, policy: &str, arguments: &[&str]) -> (Serving, PolicyFile) {
     let file = PolicyFile::new(name, policy);
     let mut command = sluicegate();
     command.args(["serve", "--http", "127.0.0.1:0", "--policy"]).arg(&file.0).args(arguments);
@@ -303,14 +303,14 @@ fn the_page_of_metrics_is_the_table() {
 }
 
 /// A Prometheus with the rules of this repository, in which a minute is two seconds; it is killed when dropped.
-struct Prometheus {
+pub(crate) struct Prometheus {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     _folder: TempDir,
 }
 
 impl Prometheus {
-    fn scraping(target: SocketAddr) -> Self {
+    pub(crate) fn scraping(target: SocketAddr) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let rules = fs::read_to_string(RULES).unwrap().replace("[1m]", "[2s]");
         fs::write(folder.path().join("rules.yaml"), rules).unwrap();
@@ -333,11 +333,30 @@ impl Prometheus {
         Self { child, address, _folder: folder }
     }
 
+    /// Waits for the first samples.
+    pub(crate) fn wait_until_scraped(&self) {
+        let begin = Instant::now();
+        while self
+            .ask("/api/v1/query?query=rate_limit_build_info")
+            .is_none_or(|answer| answer["data"]["result"].as_array().is_none_or(Vec::is_empty))
+        {
+            assert!(begin.elapsed() < Duration::from_secs(60), "nothing is scraped");
+            // Prometheus looks five times a second.
+            thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// What Prometheus answers; `None` while it cannot.
+    fn ask(&self, path: &str) -> Option<Value> {
+        drop(TcpStream::connect(self.address).ok()?);
+        let reply = Client::connect(self.address).get(path);
+        (reply.status == 200).then(|| reply.json())
+    }
+
     /// The state of an alert: `firing`, `pending`, or nothing; `None` while Prometheus cannot tell.
     fn state_of(&self, alert: &str) -> Option<String> {
-        drop(TcpStream::connect(self.address).ok()?);
-        let reply = Client::connect(self.address).get("/api/v1/alerts");
-        let alerts = (reply.status == 200).then(|| reply.json()["data"]["alerts"].as_array().cloned())??;
+        let answer = self.ask("/api/v1/alerts")?;
+        let alerts = answer["data"]["alerts"].as_array()?;
         let own = alerts.iter().find(|one| one["labels"]["alertname"] == alert);
         Some(own.map(|one| one["state"].as_str().unwrap().to_owned()).unwrap_or_default())
     }

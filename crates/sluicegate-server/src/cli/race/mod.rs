@@ -149,6 +149,20 @@ fn patient(store: &StoreArgs) -> Result<StoreUrl, Failure> {
     })
 }
 
+/// What the incident asks of this program's own limiter on a store: 50 requests at once at 998 of 1,000, a few times.
+/// Answers the report, and whether it was exact.
+pub(super) async fn incident(store: &StoreArgs) -> Result<(String, bool), Failure> {
+    let race = Race { limit: 1_000, used: 998, burst: 50, rounds: 5 };
+    let report =
+        race.against(&ours::Ours::open(&patient(store)?, race).await?).await.map_err(Failure::undecided)?;
+    let Report { used, limit, burst, rounds, admitted_least, admitted_most, allowed, .. } = &report;
+    let told = format!(
+        "{burst} at once at {used} of {limit}, {rounds} times: {admitted_least} to {admitted_most} passed, \
+         {allowed} may"
+    );
+    Ok((told, report.over_admitted_rounds + report.under_admitted_rounds == 0))
+}
+
 async fn contest(args: &Args) -> Result<Report, Failure> {
     // A single burst against a wrong limiter may pass by luck.
     let is_fresh = args.target.is_fresh_each_round();
