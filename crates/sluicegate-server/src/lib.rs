@@ -17,5 +17,6 @@ pub mod postgres;
 pub mod replay;
 pub mod resp;
 pub mod running;
+pub mod schema;
 pub mod store;
 pub mod tokens;

@@ -13,14 +13,15 @@ use crate::{
 
 /// The words of `on_store_failure`.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Word {
+pub(super) enum Word {
     #[default]
     Local,
     Allow,
     Deny,
 }
 
-const WORDS: Choices<Word> = Choices(&[("local", Word::Local), ("allow", Word::Allow), ("deny", Word::Deny)]);
+pub(super) const WORDS: Choices<Word> =
+    Choices(&[("local", Word::Local), ("allow", Word::Allow), ("deny", Word::Deny)]);
 
 /// Digits after the point that a headroom may have: it is kept in thousandths.
 const DECIMALS: usize = 3;

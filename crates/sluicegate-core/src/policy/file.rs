@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
+    fields::{AMOUNT_FIELDS, LIMIT_FIELDS, POLICY_FIELDS},
     problem::{Place, Problem, Problems},
     suggest::{closest, did_you_mean},
     tree::{Node, Value},
@@ -10,33 +11,6 @@ use super::{
 
 /// Limits of one file: what one request may have to be matched against.
 pub const MAX_LIMITS: usize = 10_000;
-
-/// The fields of a policy.
-pub const POLICY_FIELDS: &[&str] =
-    &["version", "domain", "slot_by", "enforcement", "exempt", "limits", "tiers", "overrides"];
-/// The fields of a limit.
-pub const LIMIT_FIELDS: &[&str] = &[
-    "name",
-    "id",
-    "algorithm",
-    "limit",
-    "per",
-    "key",
-    "match",
-    "unit",
-    "burst",
-    "align",
-    "max_delay",
-    "shards",
-    "if_missing",
-    "on_store_failure",
-    "headroom",
-    "cache_denials",
-    "enforcement",
-    "allow",
-];
-/// The fields of a limit that tiers and overrides may replace.
-pub const AMOUNT_FIELDS: &[&str] = &["limit", "burst", "max_delay"];
 
 /// A field: where its name stands, and its value.
 #[derive(Clone, Debug)]

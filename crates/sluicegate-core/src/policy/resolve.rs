@@ -8,6 +8,7 @@ use super::{
     Enforcement, Grant, IfMissing, Limit, MAX_APPLIED, Policy, REQUESTS, Rules, duration,
     exceptions::{self, Known},
     failure,
+    fields::owners,
     file::{Field, LimitFile, PolicyFile, describe, list, printable, shown},
     lint::{LINTS, Lint},
     matching::matcher,
@@ -346,16 +347,23 @@ fn key(file: &LimitFile) -> Result<Vec<String>, Problem> {
 /// A word of a fixed set, and what it means; the first is the default.
 pub(super) struct Choices<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
-const IF_MISSING: Choices<IfMissing> =
+pub(super) const IF_MISSING: Choices<IfMissing> =
     Choices(&[("shared", IfMissing::Shared), ("refuse", IfMissing::Refuse), ("skip", IfMissing::Skip)]);
-const ENFORCEMENT: Choices<Enforcement> =
+pub(super) const ENFORCEMENT: Choices<Enforcement> =
     Choices(&[("on", Enforcement::On), ("shadow", Enforcement::Shadow), ("off", Enforcement::Off)]);
-const ALIGN: Choices<Align> =
+pub(super) const ALIGN: Choices<Align> =
     Choices(&[("epoch", Align::Epoch), ("hashed", Align::Hashed), ("first_request", Align::FirstRequest)]);
+
+impl<T> Choices<T> {
+    /// The words.
+    pub(super) fn words(&self) -> Vec<&'static str> {
+        self.0.iter().map(|(word, _)| *word).collect()
+    }
+}
 
 pub(super) fn choice<T: Copy + Default>(field: Option<&Field>, choices: &Choices<T>) -> Result<T, Problem> {
     let Some(field) = field else { return Ok(T::default()) };
-    let words: Vec<&str> = choices.0.iter().map(|(word, _)| *word).collect();
+    let words = choices.words();
     let expected = format!("one of {}", list(&words));
     let Value::Text(text) = &field.node.value else { return Err(field.must_be(&expected)) };
     let found = choices.0.iter().find(|(word, _)| *word == text).map(|(_, meaning)| *meaning);
@@ -380,12 +388,10 @@ struct Extras {
 }
 
 fn extras(file: &LimitFile, algorithm: Algorithm, problems: &mut Problems) -> Option<Extras> {
-    let burst = own(file.burst.as_ref(), algorithm, &[Algorithm::TokenBucket, Algorithm::Gcra])
+    let burst = own(file.burst.as_ref(), algorithm)
         .and_then(|field| field.map(|field| whole(field, "a whole number")).transpose());
-    let align = own(file.align.as_ref(), algorithm, &[Algorithm::FixedWindow])
-        .and_then(|field| choice(field, &ALIGN));
-    let max_delay = own(file.max_delay.as_ref(), algorithm, &[Algorithm::LeakyBucket])
-        .and_then(|field| field.map(length).transpose());
+    let align = own(file.align.as_ref(), algorithm).and_then(|field| choice(field, &ALIGN));
+    let max_delay = own(file.max_delay.as_ref(), algorithm).and_then(|field| field.map(length).transpose());
     let (burst, align, max_delay) = (problems.note(burst), problems.note(align), problems.note(max_delay));
     if algorithm == Algorithm::LeakyBucket && file.max_delay.is_none() {
         let hint = "say how long a request may be told to wait, such as `max_delay: 2s`";
@@ -395,13 +401,10 @@ fn extras(file: &LimitFile, algorithm: Algorithm, problems: &mut Problems) -> Op
 }
 
 /// The field if it belongs to the algorithm; elsewhere it would silently do nothing.
-fn own<'f>(
-    field: Option<&'f Field>,
-    algorithm: Algorithm,
-    owners: &[Algorithm],
-) -> Result<Option<&'f Field>, Problem> {
-    let Some(stray) = field.filter(|_| !owners.contains(&algorithm)) else { return Ok(field) };
-    let owners: Vec<&str> = owners.iter().map(|owner| owner.name()).collect();
+fn own(field: Option<&Field>, algorithm: Algorithm) -> Result<Option<&Field>, Problem> {
+    let not_of = |field: &&Field| !owners(field.name).contains(&algorithm);
+    let Some(stray) = field.filter(not_of) else { return Ok(field) };
+    let owners: Vec<&str> = owners(stray.name).iter().map(|owner| owner.name()).collect();
     let what = format!("`{}` does not belong to the algorithm `{algorithm}`", stray.name);
     Err(Problem::new(stray.name_place, what).hint(format!("remove it; it is a field of {}", list(&owners))))
 }

@@ -22,7 +22,7 @@ pub const MIN_SHARDS: u32 = 2;
 pub const MAX_SHARDS: u32 = 64;
 
 /// The algorithms whose law is a sum: their parts can count apart.
-const OWNERS: [Algorithm; 4] =
+pub(super) const OWNERS: [Algorithm; 4] =
     [Algorithm::FixedWindow, Algorithm::SlidingCounter, Algorithm::TokenBucket, Algorithm::Gcra];
 
 /// A rule that is split over counters, numbered from 0.

@@ -12,6 +12,7 @@ use sluicegate::core::{
 };
 
 use super::{Import, ImportError, Imported, Note, Notes};
+use crate::schema;
 
 /// What must be true of one attribute, which a request must have.
 #[derive(Clone, Debug, Default)]
@@ -161,7 +162,7 @@ impl Domain {
     }
 }
 
-/// The comment at the top: where the file comes from, and all that it does not say.
+/// The comment at the top: the schema, where the file comes from, and all that it does not say.
 fn head(origin: &str, reading: &[&str], notes: &[Note]) -> String {
     let mut lines = vec![format!("Imported from {origin}.")];
     lines.extend(reading.iter().map(|line| (*line).to_owned()));
@@ -170,7 +171,7 @@ fn head(origin: &str, reading: &[&str], notes: &[Note]) -> String {
         lines.extend(notes.iter().map(|note| format!("  {note}")));
     }
     let comment = |line: &String| format!("{}\n", format!("# {}", one_line(line)).trim_end());
-    lines.iter().map(comment).collect()
+    std::iter::once(schema::editor_line()).chain(lines.iter().map(comment)).collect()
 }
 
 /// A comment ends with its line, whatever a file's name holds.

@@ -11,12 +11,12 @@ fn sample(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn from_envoy() -> Import {
+pub(crate) fn from_envoy() -> Import {
     let text = sample("envoy-shop.yaml");
     envoy::import(&[Source { name: "envoy-shop.yaml", text: &text }]).unwrap()
 }
 
-fn from_limitador() -> Import {
+pub(crate) fn from_limitador() -> Import {
     let text = sample("limitador-toys.yaml");
     limitador::import(Source { name: "limitador-toys.yaml", text: &text }).unwrap()
 }

@@ -3,4 +3,5 @@
 
 mod import;
 mod replay;
+mod schema;
 mod traffic;

@@ -11,6 +11,7 @@ mod choose;
 mod diff;
 mod explain;
 mod import;
+mod schema;
 
 /// The exit code of a check that found something, where that was asked for.
 const FINDINGS: u8 = DENIED;
@@ -30,6 +31,8 @@ pub(super) enum Verb {
     /// Makes policy files of another product's configuration, and says line by line what they cannot express.
     #[command(subcommand)]
     Import(import::Product),
+    /// Prints the JSON Schema of policy files, for editors.
+    Schema,
 }
 
 /// Runs the verb.
@@ -40,5 +43,6 @@ pub(super) fn run(verb: &Verb) -> Result<ExitCode, Failure> {
         Verb::Diff(args) => diff::run(args),
         Verb::Explain(args) => explain::run(args),
         Verb::Import(product) => import::run(product),
+        Verb::Schema => Ok(schema::run()),
     }
 }
