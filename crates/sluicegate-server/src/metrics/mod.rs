@@ -1,6 +1,7 @@
 //! What a server tells of itself to Prometheus: every metric stands in one table, and none has a label that a stranger can
 //! fill without bound.
 
+mod dashboard;
 mod latency;
 mod meters;
 mod pulled;
@@ -20,6 +21,7 @@ use prometheus_client::{
 use sluicegate::Clock;
 
 pub use self::{
+    dashboard::dashboard,
     latency::Timed,
     meters::Meters,
     table::{ALL, Kind, Metric, reference},

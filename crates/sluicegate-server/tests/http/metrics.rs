@@ -11,7 +11,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sluicegate_server::metrics::{ALL, Kind};
+use sluicegate_server::metrics::{ALL, Kind, Metric, dashboard};
 use sluicegate_tests::{RedisServer, ports::free_port};
 use tempfile::TempDir;
 
@@ -300,6 +300,35 @@ fn alerts_ask_for_metrics_that_exist_and_have_a_page_that_exists() {
 fn the_page_of_metrics_is_the_table() {
     let table = sluicegate_server::metrics::reference();
     assert!(METRICS_PAGE.contains(&table), "docs/reference/metrics.md is stale; it should hold:\n{table}");
+}
+
+/// `deploy/grafana/sluicegate.json` is made of the table. `SLUICEGATE_BLESS=1` writes it anew.
+#[test]
+fn the_dashboard_is_up_to_date_and_prometheus_understands_its_queries() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/grafana/sluicegate.json");
+    let dashboard = dashboard();
+    let text = format!("{dashboard:#}\n");
+    if std::env::var_os("SLUICEGATE_BLESS").is_some() {
+        fs::write(path, &text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(path).unwrap_or_default(), text, "run with SLUICEGATE_BLESS=1");
+
+    // As rules, queries are parsed by what will be asked them.
+    let panels = dashboard["panels"].as_array().unwrap();
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let queries: Vec<_> = targets.map(|target| target["expr"].as_str().unwrap()).collect();
+    let rules = queries.iter().enumerate().map(|(at, query)| {
+        json!({ "record": format!("query_{at}"), "expr": query.replace("$__rate_interval", "1m") })
+    });
+    let rules = json!({ "groups": [{ "name": "queries", "rules": rules.collect::<Vec<_>>() }] });
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.yaml");
+    fs::write(&file, rules.to_string()).unwrap();
+    let output = Command::new("promtool").args(["check", "rules"]).arg(&file).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = |metric: &&&Metric| queries.iter().any(|query| query.contains(metric.name));
+    let hidden: Vec<_> = ALL.iter().filter(|metric| !shown(metric)).map(|metric| metric.name).collect();
+    assert_eq!(hidden, ["rate_limit_policy_info", "rate_limit_build_info"]);
 }
 
 /// A Prometheus with the rules of this repository, in which a minute is two seconds; it is killed when dropped.
