@@ -10,7 +10,10 @@ use sluicegate::{
     },
 };
 
-use crate::metrics::{DomainMeter, Meters, Timing};
+use crate::{
+    descriptors::Tree,
+    metrics::{DomainMeter, Meters, Timing},
+};
 
 /// The domain of requests that name none.
 pub const DEFAULT_DOMAIN: &str = "default";
@@ -19,6 +22,8 @@ pub const DEFAULT_DOMAIN: &str = "default";
 #[derive(Debug)]
 pub struct Domains<S, C> {
     limiters: HashMap<String, Limiter<S, C>>,
+    /// Of domains whose limits count the descriptors that lead to them.
+    trees: HashMap<String, Tree>,
     assignments: Option<Assignments>,
     metered: Option<Metered>,
 }
@@ -64,7 +69,7 @@ impl<S: Store + Clone, C: Clock + Clone> Domains<S, C> {
                 return Err(DuplicateDomain(domain));
             }
         }
-        Ok(Self { limiters, assignments: None, metered: None })
+        Ok(Self { limiters, trees: HashMap::new(), assignments: None, metered: None })
     }
 }
 
@@ -73,6 +78,17 @@ impl<S: Store, C: Clock> Domains<S, C> {
     #[must_use]
     pub fn with_assignments(self, assignments: Assignments) -> Self {
         Self { assignments: Some(assignments), ..self }
+    }
+
+    /// The same domains, some of which find the limit of a descriptor by a tree.
+    #[must_use]
+    pub fn with_trees(self, trees: HashMap<String, Tree>) -> Self {
+        Self { trees, ..self }
+    }
+
+    /// The tree of a domain that has one.
+    pub fn tree(&self, domain: &str) -> Option<&Tree> {
+        self.trees.get(domain)
     }
 
     /// The same domains, whose decisions are counted.

@@ -4,6 +4,7 @@ mod causes;
 pub mod cli;
 pub mod client;
 mod costs;
+pub mod descriptors;
 pub mod domains;
 mod explain;
 pub mod grpc;

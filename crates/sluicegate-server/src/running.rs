@@ -1,7 +1,7 @@
 //! What a server decides by now, and how that changes while it runs: all of it at once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -16,6 +16,7 @@ use sluicegate::{
 };
 
 use crate::{
+    descriptors::Tree,
     domains::{Domains, DuplicateDomain},
     metrics::Meters,
 };
@@ -44,6 +45,8 @@ pub struct Written {
     pub policies: Vec<Policy>,
     /// The assignments of one of the domains.
     pub assignments: Option<Assignments>,
+    /// The trees of those domains whose limits count the descriptors that lead to them.
+    pub trees: HashMap<String, Tree>,
 }
 
 /// Policies and assignments that do not fit together.
@@ -285,7 +288,7 @@ fn domains<S: Store + Clone, C: Clock + Clone>(
     clock: &C,
 ) -> Result<Domains<S, C>, Misfit> {
     let policies = written.policies.iter().map(|policy| switched(policy.clone(), switches));
-    let domains = Domains::new(policies, store, clock)?;
+    let domains = Domains::new(policies, store, clock)?.with_trees(written.trees.clone());
     let Some(assignments) = &written.assignments else { return Ok(domains) };
     let domain = assignments.domain();
     let limiter = domains.limiter(domain).ok_or_else(|| Misfit::NoDomain(domain.to_owned()))?;

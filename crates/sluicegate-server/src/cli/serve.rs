@@ -41,6 +41,10 @@ pub(super) struct Args {
     _config: Option<PathBuf>,
     #[command(flatten)]
     sources: Sources,
+    /// A folder of configuration files of Envoy's rate limit service (`*.yaml`), served as they are at the gRPC door and at
+    /// `/json`; they are read again when they change.
+    #[arg(long, env = "SLUICEGATE_ENVOY_RATELIMIT_CONFIG", value_name = "DIR")]
+    envoy_ratelimit_config: Option<PathBuf>,
     #[command(flatten)]
     guard: GuardArgs,
     #[command(flatten)]
@@ -126,7 +130,7 @@ pub(super) fn run(args: Args) -> Result<ExitCode, Failure> {
 
 async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let files = files(&args)?;
-    if files.policies.is_empty() {
+    if files.policies.is_empty() && files.descriptors.is_none() {
         tracing::info!("no `--policy` is given: a sample policy holds");
     }
     let texts = first_texts(&files).await?;
@@ -190,6 +194,7 @@ fn files(args: &Args) -> Result<Files, Failure> {
     }
     Ok(Files {
         policies: args.sources.policies.clone(),
+        descriptors: args.envoy_ratelimit_config.clone(),
         assignments,
         kept: args.config_cache.clone().map(Kept),
     })

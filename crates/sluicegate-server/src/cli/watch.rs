@@ -6,7 +6,9 @@
 //! What a server says is whole, and taken at once.
 
 use std::{
+    collections::HashMap,
     fmt::Display,
+    fs,
     future::pending,
     io,
     path::{Path, PathBuf},
@@ -33,7 +35,9 @@ use super::{
     sources::{SAMPLE, read_text},
 };
 use crate::{
+    descriptors::{self, DescriptorDomain, Unserved},
     http::Reload,
+    import::Source,
     running::{Control, Misfit, Rejected, Written},
 };
 
@@ -44,6 +48,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub(super) struct Files {
     pub(super) policies: Vec<PathBuf>,
+    /// A folder of files as Envoy's rate limit service reads them.
+    pub(super) descriptors: Option<PathBuf>,
     pub(super) assignments: Option<Origin>,
     /// Where the assignments in force are kept for a start without their source.
     pub(super) kept: Option<Kept>,
@@ -53,6 +59,8 @@ pub(super) struct Files {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Texts {
     policies: Vec<String>,
+    /// Each with the name of its file.
+    descriptors: Vec<(String, String)>,
     assignments: Option<String>,
 }
 
@@ -71,6 +79,9 @@ pub(super) enum Unusable {
     /// It says what it was not asked for.
     #[error("`{name}`: the assignments are for the domain `{domain}`")]
     OtherDomain { name: String, domain: String },
+    /// A file for Envoy's rate limit service cannot be served as it is.
+    #[error(transparent)]
+    Unserved(#[from] Unserved),
     /// They do not fit together.
     #[error(transparent)]
     Misfit(#[from] Misfit),
@@ -81,8 +92,14 @@ impl Files {
     pub(super) fn read(&self) -> Result<Texts, Unusable> {
         Ok(Texts {
             policies: self.policies.iter().map(|path| read_file(path)).collect::<Result<_, _>>()?,
+            descriptors: self.descriptors.as_deref().map_or(Ok(Vec::new()), read_folder)?,
             assignments: self.assignments.as_ref().map(Origin::read).transpose()?,
         })
+    }
+
+    /// Whether there are none of which any could change.
+    fn is_nothing(&self) -> bool {
+        self.policies.is_empty() && self.descriptors.is_none() && self.assignments.is_none()
     }
 
     /// What the texts mean.
@@ -91,12 +108,18 @@ impl Files {
         let policies = self.policies.iter().zip(&texts.policies);
         let policies = policies.map(|(path, text)| Policy::parse(text).map_err(mistaken(path)));
         let mut policies = policies.collect::<Result<Vec<_>, _>>()?;
+        let sources = texts.descriptors.iter().map(|(name, text)| Source { name, text });
+        let mut trees = HashMap::new();
+        for DescriptorDomain { policy, tree } in descriptors::read(&sources.collect::<Vec<_>>())? {
+            trees.insert(policy.domain().to_owned(), tree);
+            policies.push(policy);
+        }
         if policies.is_empty() {
             policies.push(Policy::parse(SAMPLE).map_err(mistaken(Path::new("sample.yaml")))?);
         }
         let assignments = self.assignments.as_ref().zip(texts.assignments.as_ref());
         let assignments = assignments.map(|(origin, text)| origin.parse_text(text)).transpose()?;
-        Ok(Written { policies, assignments })
+        Ok(Written { policies, assignments, trees })
     }
 
     async fn read_aside(&self) -> Result<Texts, Unusable> {
@@ -136,6 +159,22 @@ impl Origin {
 
 fn read_file(path: &Path) -> Result<String, Unusable> {
     read_text(path).map_err(|error| Unusable::Unreadable { path: path.display().to_string(), error })
+}
+
+/// The YAML files of a folder by their names, without those of folders in it, and without hidden ones.
+fn read_folder(folder: &Path) -> Result<Vec<(String, String)>, Unusable> {
+    let unreadable = |error| Unusable::Unreadable { path: folder.display().to_string(), error };
+    let paths = fs::read_dir(folder).and_then(|entries| {
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()
+    });
+    let mut paths = paths.map_err(unreadable)?;
+    let is_yaml = |path: &Path| path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+    let is_hidden =
+        |path: &Path| path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
+    paths.retain(|path| is_yaml(path) && !is_hidden(path) && path.is_file());
+    paths.sort();
+    let named = |path: PathBuf| Ok((path.display().to_string(), read_file(&path)?));
+    paths.into_iter().map(named).collect()
 }
 
 fn mistaken(path: String) -> impl FnOnce(PolicyError) -> Unusable {
@@ -192,7 +231,7 @@ impl<S: Store + Clone, C: Clock + Clone> Watch<S, C> {
 
     /// Takes a change that the last look saw as well.
     async fn look(&mut self) {
-        if self.files.policies.is_empty() && self.files.assignments.is_none() {
+        if self.files.is_nothing() {
             return;
         }
         let read = self.files.read_aside().await;

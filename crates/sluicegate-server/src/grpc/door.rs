@@ -42,8 +42,8 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         if domain.is_empty() {
             return Err(Mistake::NoDomain);
         }
-        let asked = Asked::read(descriptors, hits_addend)?;
         let domains = self.running.now();
+        let asked = Asked::read(descriptors, hits_addend, domains.tree(&domain))?;
         let limiter = domains.limiter(&domain).ok_or_else(|| self.unknown(domain))?;
         let parts = asked.parts(limiter.policy(), |attributes| domains.assigned(limiter, attributes))?;
         let verdicts = domains.decide_all(limiter, &parts).await?;

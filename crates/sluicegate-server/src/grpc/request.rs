@@ -15,6 +15,7 @@ use super::{
     units,
 };
 use crate::{
+    descriptors::{Found, Tree},
     domains::RequestError,
     http::{MAX_COST, MAX_NAME_LEN, MAX_PAIRS},
 };
@@ -97,14 +98,31 @@ pub enum DescriptorMistake {
 pub(super) struct Asked(Vec<Descriptor>);
 
 impl Asked {
-    /// Reads descriptors; one that states no hits has those of the request, of which 0 means 1.
-    pub(super) fn read(descriptors: Vec<RateLimitDescriptor>, hits: u32) -> Result<Self, Mistake> {
+    /// Reads descriptors; one that states no hits has those of the request, of which 0 means 1. In a domain with a tree,
+    /// each counts on the one limit that it leads to, unless that of another one replaces it.
+    pub(super) fn read(
+        descriptors: Vec<RateLimitDescriptor>,
+        hits: u32,
+        tree: Option<&Tree>,
+    ) -> Result<Self, Mistake> {
         match descriptors.len() {
             0 => return Err(Mistake::NoDescriptors),
             1..=MAX_DESCRIPTORS => {}
             many => return Err(Mistake::TooManyDescriptors(many)),
         }
-        let read = |(index, descriptor)| Descriptor::read(descriptor, hits).map_err(Mistake::at(index));
+        let found: Vec<_> = descriptors
+            .iter()
+            .map(|descriptor| tree.filter(|_| descriptor.limit.is_none())?.find(pairs(descriptor)))
+            .collect();
+        let applies = |own: &Found<'_>| !found.iter().flatten().any(|other| own.is_replaced_by(other));
+        let read = |(index, descriptor): (usize, RateLimitDescriptor)| {
+            let own = found.get(index).and_then(Option::as_ref).filter(|own| applies(own));
+            let read = match tree {
+                Some(_) if descriptor.limit.is_none() => Descriptor::configured(&descriptor, hits, own),
+                _ => Descriptor::read(descriptor, hits),
+            };
+            read.map_err(Mistake::at(index))
+        };
         descriptors.into_iter().enumerate().map(read).collect::<Result<_, _>>().map(Self)
     }
 
@@ -128,23 +146,52 @@ struct Descriptor {
     attributes: Attributes,
     verb: Verb,
     cost: u64,
-    /// The limit that it brought, which counts by all of its entries.
-    own: Option<Limit>,
+    limits: Limits,
+}
+
+/// The limits that apply to a descriptor.
+#[derive(Debug)]
+enum Limits {
+    /// All of the policy that match its attributes.
+    Matching,
+    /// The one that it brought, which counts by all of its entries.
+    Own(Box<Limit>),
+    /// The one at that place of the policy, if any.
+    Configured(Option<usize>),
 }
 
 impl Descriptor {
     fn read(descriptor: RateLimitDescriptor, hits: u32) -> Result<Self, DescriptorMistake> {
         let (verb, cost) = hits_of(&descriptor, hits)?;
         let attributes = attributes(descriptor.entries)?;
-        let own = descriptor.limit.map(|limit| own_limit(limit, &attributes)).transpose()?;
-        Ok(Self { attributes, verb, cost, own })
+        let limits = match descriptor.limit {
+            None => Limits::Matching,
+            Some(limit) => Limits::Own(Box::new(own_limit(limit, &attributes)?)),
+        };
+        Ok(Self { attributes, verb, cost, limits })
+    }
+
+    /// A descriptor that a tree has found a limit for, or none.
+    fn configured(
+        descriptor: &RateLimitDescriptor,
+        hits: u32,
+        found: Option<&Found<'_>>,
+    ) -> Result<Self, DescriptorMistake> {
+        let (verb, cost) = hits_of(descriptor, hits)?;
+        check_length(&descriptor.entries)?;
+        let attributes = found.map(|found| found.attributes.clone()).unwrap_or_default();
+        Ok(Self { attributes, verb, cost, limits: Limits::Configured(found.map(Found::limit)) })
     }
 
     fn part<'p>(&'p self, policy: &'p Policy, attributes: Cow<'p, Attributes>) -> Result<Part<'p>, AskError> {
         let costs = Costs::requests(self.cost);
-        let matched = match &self.own {
-            None => policy.apply(&attributes, &costs)?,
-            Some(limit) => policy.apply_own(limit, &attributes, &costs),
+        let matched = match &self.limits {
+            Limits::Matching => policy.apply(&attributes, &costs)?,
+            Limits::Own(limit) => policy.apply_own(limit, &attributes, &costs),
+            Limits::Configured(at) => {
+                let limit = at.and_then(|at| policy.limits().get(at));
+                limit.map(|limit| policy.apply_own(limit, &attributes, &costs)).unwrap_or_default()
+            }
         };
         Ok(Part { verb: self.verb, attributes, matched })
     }
@@ -161,12 +208,20 @@ fn hits_of(descriptor: &RateLimitDescriptor, hits: u32) -> Result<(Verb, u64), D
     }
 }
 
-fn attributes(entries: Vec<Entry>) -> Result<Attributes, DescriptorMistake> {
+fn pairs(descriptor: &RateLimitDescriptor) -> impl Iterator<Item = (&str, &str)> {
+    descriptor.entries.iter().map(|Entry { key, value }| (key.as_str(), value.as_str()))
+}
+
+fn check_length(entries: &[Entry]) -> Result<(), DescriptorMistake> {
     match entries.len() {
-        0 => return Err(DescriptorMistake::NoEntries),
-        1..=MAX_PAIRS => {}
-        _ => return Err(DescriptorMistake::TooManyEntries),
+        0 => Err(DescriptorMistake::NoEntries),
+        1..=MAX_PAIRS => Ok(()),
+        _ => Err(DescriptorMistake::TooManyEntries),
     }
+}
+
+fn attributes(entries: Vec<Entry>) -> Result<Attributes, DescriptorMistake> {
+    check_length(&entries)?;
     let mut attributes = Attributes::default();
     for Entry { key, value } in entries {
         if key.is_empty() || key.len() > MAX_NAME_LEN {

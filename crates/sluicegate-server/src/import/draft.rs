@@ -16,12 +16,12 @@ use crate::schema;
 
 /// What must be true of one attribute, which a request must have.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Test {
-    pub(super) attribute: String,
+pub(crate) struct Test {
+    pub(crate) attribute: String,
     /// A pattern that its value matches; `None`: any value.
-    pub(super) is: Option<String>,
+    pub(crate) is: Option<String>,
     /// Patterns that its value does not match.
-    pub(super) not: Vec<String>,
+    pub(crate) not: Vec<String>,
 }
 
 impl Test {
@@ -41,22 +41,24 @@ impl Test {
 
 /// A limit to be written.
 #[derive(Clone, Debug)]
-pub(super) struct DraftLimit {
-    pub(super) place: Place,
-    pub(super) name: String,
+pub(crate) struct DraftLimit {
+    pub(crate) place: Place,
+    pub(crate) name: String,
     /// `None` lets everything pass.
-    pub(super) amount: Option<u64>,
-    pub(super) window_s: u64,
-    pub(super) align: Align,
-    pub(super) key: Vec<String>,
+    pub(crate) amount: Option<u64>,
+    pub(crate) window_s: u64,
+    pub(crate) align: Align,
+    pub(crate) key: Vec<String>,
     /// What requests it applies to, an attribute each.
-    pub(super) matches: Vec<Test>,
-    pub(super) skip_if_missing: bool,
+    pub(crate) matches: Vec<Test>,
+    pub(crate) skip_if_missing: bool,
+    /// Whether it is counted and never denies.
+    pub(crate) shadow: bool,
 }
 
 impl DraftLimit {
     /// Why a policy could not hold this limit.
-    pub(super) fn objection(&self) -> Option<String> {
+    pub(crate) fn objection(&self) -> Option<String> {
         let window = Duration::from_secs(self.window_s);
         let rule = Rule::fixed_window(self.amount.unwrap_or(1), window, self.align);
         let mut patterns = self.matches.iter().flat_map(|test| test.is.iter().chain(&test.not));
@@ -95,6 +97,9 @@ impl DraftLimit {
         if self.skip_if_missing {
             text.push_str("    if_missing: skip\n");
         }
+        if self.shadow {
+            text.push_str("    enforcement: shadow\n");
+        }
     }
 }
 
@@ -109,14 +114,14 @@ struct Domain {
 
 /// All domains of an import, in the order in which they were met, and what was noted.
 #[derive(Debug, Default)]
-pub(super) struct Draft {
+pub(crate) struct Draft {
     domains: Vec<Domain>,
     notes: Vec<Note>,
 }
 
 impl Draft {
     /// Adds a limit under a name of its own, or says why it is left out.
-    pub(super) fn add(&mut self, domain: &str, mut limit: DraftLimit, notes: &mut Notes<'_>) {
+    pub(crate) fn add(&mut self, domain: &str, mut limit: DraftLimit, notes: &mut Notes<'_>) {
         if let Some(objection) = limit.objection() {
             notes.add(limit.place, format!("the limit is left out: {objection}"));
             return;
@@ -138,12 +143,12 @@ impl Draft {
     }
 
     /// Keeps the notes of a file that is done.
-    pub(super) fn note(&mut self, notes: Notes<'_>) {
+    pub(crate) fn note(&mut self, notes: Notes<'_>) {
         self.notes.extend(notes.notes);
     }
 
     /// Writes the policies. `origin` says in a line what they come from, `reading` how they differ as a whole.
-    pub(super) fn finish(mut self, origin: &str, reading: &[&str]) -> Result<Import, ImportError> {
+    pub(crate) fn finish(mut self, origin: &str, reading: &[&str]) -> Result<Import, ImportError> {
         self.notes.sort();
         if self.domains.is_empty() {
             return Err(ImportError::Nothing(self.notes));
@@ -201,7 +206,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A pattern of ours that holds for one value alone.
-pub(super) fn literal(value: &str) -> String {
+pub(crate) fn literal(value: &str) -> String {
     let special = |c: char| matches!(c, '*' | '?' | '[' | '{' | '\\');
     let escaped = |c: char| if special(c) { format!("\\{c}") } else { c.to_string() };
     value.chars().map(escaped).collect()
@@ -231,11 +236,11 @@ fn limit_name(wanted: &str) -> String {
 
 /// Words of another product, as attributes or domains of ours; two that differ stay different.
 #[derive(Debug, Default)]
-pub(super) struct Words(HashMap<String, String>);
+pub(crate) struct Words(HashMap<String, String>);
 
 impl Words {
     /// The word that stands for theirs; a change is said where it is met first.
-    pub(super) fn fit(&mut self, theirs: &str, place: Place, notes: &mut Notes<'_>) -> String {
+    pub(crate) fn fit(&mut self, theirs: &str, place: Place, notes: &mut Notes<'_>) -> String {
         if let Some(known) = self.0.get(theirs) {
             return known.clone();
         }

@@ -125,7 +125,7 @@ struct Descriptor {
     entry: Entry,
     rate_limit: Option<Node>,
     children: Vec<Node>,
-    shadow: Option<Place>,
+    shadow: bool,
 }
 
 /// There, the most special of several siblings is taken, even if it has no limit; here, all that match apply.
@@ -173,7 +173,7 @@ impl Walk<'_, '_> {
         let key = fields.text("key", self.notes);
         let value = fields.text("value", self.notes);
         let shared = fields.flag("share_threshold", self.notes);
-        let shadow = fields.flag("shadow_mode", self.notes);
+        let shadow = fields.flag("shadow_mode", self.notes).is_some();
         for metric in ["detailed_metric", "value_to_metric"] {
             if let Some(place) = fields.flag(metric, self.notes) {
                 self.notes.add(
@@ -210,23 +210,16 @@ impl Walk<'_, '_> {
         })
     }
 
-    fn limit(&mut self, node: Node, path: &[Entry], children: &[Node], shadow: Option<Place>) {
+    fn limit(&mut self, node: Node, path: &[Entry], children: &[Node], shadow: bool) {
         let Some(mut fields) = Fields::of(node, "a rate limit", self.notes) else { return };
         let place = fields.place;
         let name = fields.text("name", self.notes).map(|(name, _)| name);
-        let grant = self.grant(&mut fields);
+        let grant = grant(&mut fields, self.notes);
         for node in fields.list("replaces", self.notes) {
             self.replaces(node);
         }
         fields.finish(self.notes);
         let Some((amount, window_s)) = grant else { return };
-        if let Some(place) = shadow {
-            self.notes.add(
-                place,
-                "a limit in `shadow_mode` is left out: this version has no limit that never denies",
-            );
-            return;
-        }
         if !children.is_empty() {
             self.notes.add(
                 place,
@@ -244,32 +237,9 @@ impl Walk<'_, '_> {
             key: counted.map(|entry| entry.attribute.clone()).collect(),
             matches: path.iter().map(Entry::test).collect(),
             skip_if_missing: false,
+            shadow,
         };
         self.draft.add(&self.domain, limit, self.notes);
-    }
-
-    /// The amount, `None` if unlimited, and the window in seconds.
-    fn grant(&mut self, fields: &mut Fields) -> Option<(Option<u64>, u64)> {
-        let unlimited = fields.flag("unlimited", self.notes).is_some();
-        let amount = fields.whole("requests_per_unit", self.notes);
-        let multiplier = fields.whole("unit_multiplier", self.notes).unwrap_or(1);
-        let unit = fields.text("unit", self.notes);
-        if unlimited {
-            return Some((None, UNLIMITED_WINDOW_S));
-        }
-        let (unit, place) = unit.unwrap_or_else(|| (String::new(), fields.place));
-        let known = UNITS.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name));
-        match (known, amount) {
-            (Some((_, unit_s)), Some(amount)) => Some((Some(amount), unit_s.saturating_mul(multiplier))),
-            (None, _) => {
-                self.notes.add(place, format!("the limit is left out: there is no unit `{unit}`"));
-                None
-            }
-            (_, None) => {
-                self.notes.add(fields.place, "the limit is left out: it has no `requests_per_unit`");
-                None
-            }
-        }
     }
 
     fn replaces(&mut self, node: Node) {
@@ -282,5 +252,29 @@ impl Walk<'_, '_> {
             );
         }
         fields.finish(self.notes);
+    }
+}
+
+/// The amount, `None` if unlimited, and the window in seconds.
+pub(crate) fn grant(fields: &mut Fields, notes: &mut Notes<'_>) -> Option<(Option<u64>, u64)> {
+    let unlimited = fields.flag("unlimited", notes).is_some();
+    let amount = fields.whole("requests_per_unit", notes);
+    let multiplier = fields.whole("unit_multiplier", notes).unwrap_or(1);
+    let unit = fields.text("unit", notes);
+    if unlimited {
+        return Some((None, UNLIMITED_WINDOW_S));
+    }
+    let (unit, place) = unit.unwrap_or_else(|| (String::new(), fields.place));
+    let known = UNITS.iter().find(|(name, _)| unit.eq_ignore_ascii_case(name));
+    match (known, amount) {
+        (Some((_, unit_s)), Some(amount)) => Some((Some(amount), unit_s.saturating_mul(multiplier))),
+        (None, _) => {
+            notes.add(place, format!("the limit is left out: there is no unit `{unit}`"));
+            None
+        }
+        (_, None) => {
+            notes.add(fields.place, "the limit is left out: it has no `requests_per_unit`");
+            None
+        }
     }
 }

@@ -71,7 +71,9 @@ impl Reader {
         let (amount, align) = (Some(amount), Align::FirstRequest);
         let skip_if_missing = !key.is_empty();
         let namespace = self.namespaces.fit(&namespace, namespace_place, notes);
-        Some((namespace, DraftLimit { place, name, amount, window_s, align, key, matches, skip_if_missing }))
+        let limit =
+            DraftLimit { place, name, amount, window_s, align, key, matches, skip_if_missing, shadow: false };
+        Some((namespace, limit))
     }
 
     /// The patterns that conditions mean; `None`, with a note, if one of them cannot be expressed.

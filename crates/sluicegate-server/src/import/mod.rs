@@ -7,10 +7,10 @@ use std::fmt;
 
 use sluicegate::core::policy::{Place, Problem};
 
-mod draft;
+pub(crate) mod draft;
 pub mod envoy;
 pub mod limitador;
-mod source;
+pub(crate) mod source;
 
 /// One file of another product.
 #[derive(Clone, Copy, Debug)]
@@ -84,17 +84,17 @@ pub enum ImportError {
 
 /// Gathers the notes of one file.
 #[derive(Debug)]
-struct Notes<'a> {
+pub(crate) struct Notes<'a> {
     file: &'a str,
-    notes: Vec<Note>,
+    pub(crate) notes: Vec<Note>,
 }
 
 impl<'a> Notes<'a> {
-    fn new(source: Source<'a>) -> Self {
+    pub(crate) fn new(source: Source<'a>) -> Self {
         Self { file: source.name, notes: Vec::new() }
     }
 
-    fn add(&mut self, place: Place, what: impl Into<String>) {
+    pub(crate) fn add(&mut self, place: Place, what: impl Into<String>) {
         self.notes.push(Note { file: self.file.to_owned(), line: place.line, what: what.into() });
     }
 }

@@ -8,13 +8,13 @@ use sluicegate::core::policy::{
 use super::{ImportError, Notes, Source};
 
 /// The YAML document of a file.
-pub(super) fn read(source: Source<'_>) -> Result<Node, ImportError> {
+pub(crate) fn read(source: Source<'_>) -> Result<Node, ImportError> {
     tree::parse(source.text).map_err(|problem| ImportError::Yaml { file: source.name.to_owned(), problem })
 }
 
 /// The fields of one mapping.
-pub(super) struct Fields {
-    pub(super) place: Place,
+pub(crate) struct Fields {
+    pub(crate) place: Place,
     /// What messages call the mapping.
     owner: &'static str,
     entries: Vec<(Node, Node)>,
@@ -22,7 +22,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The mapping's fields; anything but a mapping is said and left out.
-    pub(super) fn of(node: Node, owner: &'static str, notes: &mut Notes<'_>) -> Option<Self> {
+    pub(crate) fn of(node: Node, owner: &'static str, notes: &mut Notes<'_>) -> Option<Self> {
         let Value::Map(entries) = node.value else {
             notes.add(node.place, format!("{owner} is not a mapping and is left out"));
             return None;
@@ -31,13 +31,13 @@ impl Fields {
     }
 
     /// A field, once.
-    pub(super) fn take(&mut self, name: &str) -> Option<Node> {
+    pub(crate) fn take(&mut self, name: &str) -> Option<Node> {
         let index = self.entries.iter().position(|(key, _)| text(&key.value).as_deref() == Some(name))?;
         Some(self.entries.remove(index).1)
     }
 
     /// A field that is a text or reads as one; an empty one is none.
-    pub(super) fn text(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<(String, Place)> {
+    pub(crate) fn text(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<(String, Place)> {
         let node = self.take(name)?;
         match text(&node.value) {
             Some(text) => Some((text, node.place)).filter(|(text, _)| !text.is_empty()),
@@ -50,7 +50,7 @@ impl Fields {
     }
 
     /// A field that is `true` or `false`, by default `false`, with its place.
-    pub(super) fn flag(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<Place> {
+    pub(crate) fn flag(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<Place> {
         let node = self.take(name)?;
         if let Value::Bool(set) = node.value {
             return set.then_some(node.place);
@@ -60,7 +60,7 @@ impl Fields {
     }
 
     /// A field that is a whole number, not negative.
-    pub(super) fn whole(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<u64> {
+    pub(crate) fn whole(&mut self, name: &str, notes: &mut Notes<'_>) -> Option<u64> {
         let node = self.take(name)?;
         if let Value::Whole(number) = node.value {
             return Some(number);
@@ -70,7 +70,7 @@ impl Fields {
     }
 
     /// A field that is a list; without it an empty one.
-    pub(super) fn list(&mut self, name: &str, notes: &mut Notes<'_>) -> Vec<Node> {
+    pub(crate) fn list(&mut self, name: &str, notes: &mut Notes<'_>) -> Vec<Node> {
         match self.take(name).map(|node| (node.place, node.value)) {
             None | Some((_, Value::Null)) => Vec::new(),
             Some((_, Value::List(items))) => items,
@@ -82,7 +82,7 @@ impl Fields {
     }
 
     /// Says what nobody took.
-    pub(super) fn finish(self, notes: &mut Notes<'_>) {
+    pub(crate) fn finish(self, notes: &mut Notes<'_>) {
         for (name, _) in self.entries {
             let what = text(&name.value).unwrap_or_else(|| "…".to_owned());
             notes.add(
@@ -94,7 +94,7 @@ impl Fields {
 }
 
 /// A scalar as the text that a reader of texts makes of it.
-pub(super) fn text(value: &Value) -> Option<String> {
+pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::Text(text) => Some(text.clone()),
         Value::Whole(number) => Some(number.to_string()),

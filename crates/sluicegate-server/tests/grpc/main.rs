@@ -9,6 +9,7 @@ mod served;
 
 mod answers;
 mod concurrency;
+mod configured;
 mod decisions;
 mod hits;
 mod mistakes;

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use sluicegate::{SureStore, embedded::EmbeddedStore, headers::Families};
 use sluicegate_server::{
+    domains::Domains,
     grpc::{
         self, Door,
         proto::envoy::{
@@ -48,9 +49,17 @@ impl Server {
         policies: &[&str],
         drain: Duration,
     ) -> Self {
+        Self::start_with(|clock| domains(policies, store, clock), drain)
+    }
+
+    /// Over the domains that are made for a clock.
+    pub(crate) fn start_with<S: SureStore + Clone + 'static>(
+        domains: impl FnOnce(&Arc<HandClock>) -> Domains<S, Arc<HandClock>>,
+        drain: Duration,
+    ) -> Self {
         let clock = Arc::new(HandClock::at(NOW_S));
         let families = Families { ietf: true, x_ratelimit: false };
-        let door = Arc::new(Door::new(domains(policies, store, &clock), families, Tokens::default()));
+        let door = Arc::new(Door::new(domains(&clock), families, Tokens::default()));
         let served = Served::start(move |listener, stopped| async move {
             let config = grpc::Config { drain, ..grpc::Config::default() };
             grpc::serve(listener, door, config, async { _ = stopped.await }).await.unwrap();
