@@ -6,6 +6,8 @@
 //! kind    = "s"           states; other kinds of keys get other letters
 //!         | "i"           ids of requests; and the instances of a fleet, under the tag "{!fleet}", which no domain
 //!                         can have
+//!         | "a"           attempts at a request with an id that is decided in several slots
+//!         | "p"           what such a request counted in one of them
 //!         | "c"           the assignments of a domain, under the tag "{!config:" domain "}"
 //! rest    = "" | ":" …    what the subject says beyond its tag, or the id
 //! ```
@@ -13,12 +15,14 @@
 //! `sg1` is the version: another layout of records gets another prefix, so that releases never misread each other.
 //! A subject is printable ASCII with one pair of braces (see [`Subject`]), so no value can choose a slot.
 
-use sluicegate::core::{RequestId, Subject};
+use sluicegate::core::{Payload, RequestId, Subject};
 
 /// What every key begins with: the one pattern for an ACL is `~sg1:*`.
 pub(crate) const PREFIX: &str = "sg1:";
 const STATES: &str = ":s";
 const IDS: &str = ":i:";
+const ATTEMPTS: &str = ":a:";
+const PARTS: &str = ":p:";
 /// The key of the list of instances.
 pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
 
@@ -55,4 +59,15 @@ pub fn record_key(subject: &Subject) -> String {
 /// ```
 pub fn id_key(scope: &str, id: &RequestId) -> String {
     [PREFIX, scope, IDS, id.as_str()].concat()
+}
+
+/// The key of the attempts at a request with an id.
+pub(crate) fn attempts_key(scope: &str, id: &RequestId) -> String {
+    [PREFIX, scope, ATTEMPTS, id.as_str()].concat()
+}
+
+/// The key of what a request with an id counted in the slot of this subject: another request under the id has another.
+pub(crate) fn part_key(subject: &Subject, payload: &Payload, id: &RequestId) -> String {
+    let payload = format!("{:032x}", u128::from_be_bytes(*payload.as_bytes()));
+    [PREFIX, subject.split().0, PARTS, &payload, ":", id.as_str()].concat()
 }

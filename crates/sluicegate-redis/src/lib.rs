@@ -16,6 +16,7 @@
 //! # }
 //! ```
 
+mod attempt;
 mod clock;
 mod cluster;
 mod config;

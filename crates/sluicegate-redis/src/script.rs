@@ -52,8 +52,29 @@ pub const ONCE: &str = concat!(
 );
 /// Moves states that are too far ahead back to now.
 pub const REBASE: &str = include_str!("lua/rebase.lua");
+/// Decides the asks of one slot, once for all attempts at a request with an id.
+pub const PART: &str = concat!(
+    include_str!("lua/part_head.lua"),
+    include_str!("lua/take_head.lua"),
+    include_str!("lua/part_check.lua"),
+    take_loop!(),
+    include_str!("lua/once_tail.lua")
+);
+/// Begins an attempt at a request with an id.
+pub const BEGIN: &str = include_str!("lua/begin.lua");
+/// Ends it.
+pub const FINISH: &str = include_str!("lua/finish.lua");
 /// Takes back parts of what was counted.
-pub const GIVE_BACK: &str = include_str!("lua/give_back.lua");
+pub const GIVE_BACK: &str =
+    concat!(include_str!("lua/give_back_head.lua"), include_str!("lua/give_back.lua"), "return records\n");
+/// Takes back what one attempt counted.
+pub const RELEASE: &str = concat!(
+    include_str!("lua/release_head.lua"),
+    include_str!("lua/give_back_head.lua"),
+    include_str!("lua/release_check.lua"),
+    include_str!("lua/give_back.lua"),
+    "call('DEL', KEYS[count + 1])\nreturn records\n"
+);
 /// Drops one state.
 pub const FORGET: &str = include_str!("lua/forget.lua");
 /// Reads several records.

@@ -20,9 +20,11 @@ use sluicegate::{
 use tokio::sync::Semaphore;
 
 use crate::{
+    attempt::Attempt,
     connection::Call,
     key::record_key,
-    store::{RedisStore, Scripts, Taken, groups},
+    script::Script,
+    store::{Group, RedisStore, Scripts, Taken, groups},
     topology::{Slot, Topology},
 };
 
@@ -61,38 +63,37 @@ impl RedisStore {
     /// Takes asks of several slots.
     ///
     /// # Errors
+    /// As [`RedisStore::charge_in_turn`].
+    pub(crate) async fn take_in_turn(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
+        let turn = Box::pin(self.charge_in_turn(asks, now, None)).await?;
+        Ok(if turn.denied { turn.give_back().await } else { turn.stand() })
+    }
+
+    /// Counts asks of several slots, up to the first that denies; the others are looked at. `attempt` is that of a request
+    /// with an id.
+    ///
+    /// # Errors
     /// [`StoreError`] if a part cannot be decided. It says that nothing was counted if that is true of this part, and
     /// all others were given back.
-    pub(crate) async fn take_in_turn(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
-        let parts = self.parts(asks);
-        let mut charged = Charged::none(self);
-        let (mut answers, mut taken) = (Answers::of(asks.len()), Vec::with_capacity(parts.len()));
-        let mut denied = false;
-        for part in &parts {
-            let decided =
-                if denied { self.look(&part.asks, now).await } else { self.take_part(part, now).await };
-            let decided = decided.and_then(|decided| charged.note(part, decided));
-            let (decided, decision) = match decided {
-                Ok(decided) => decided,
-                Err(error) => return Err(charged.fail(error).await),
+    pub(crate) async fn charge_in_turn<'a>(
+        &self,
+        asks: &[Ask<'a>],
+        now: Micros,
+        attempt: Option<&Attempt<'_>>,
+    ) -> Result<Turn<'a>, StoreError> {
+        let (answers, charged) = (Answers::of(asks.len()), Charged::none(self, attempt.is_some()));
+        let mut turn = Turn { taken: Vec::new(), answers, charged, denied: false };
+        for part in self.parts(asks) {
+            let decided = match attempt {
+                _ if turn.denied => self.look(&part.asks, now).await,
+                Some(attempt) => self.take_part(&part.asks, now, attempt).await,
+                None => self.take_together(groups(&part.asks)?, &part.asks, now).await,
             };
-            answers.put(part, &decision.asks);
-            denied = denied || !decision.allowed;
-            taken.push((part, decided));
-        }
-        if !denied {
-            charged.stand();
-            return Ok(Decision { allowed: true, asks: answers.0 });
-        }
-        for ((part, taken), reply) in taken.into_iter().zip(charged.give_back().await) {
-            // Without a reply the cost stands until it has drained, and the answer of before is true.
-            let undone =
-                reply.and_then(|reply| taken.undone(reply)).and_then(|undone| undone.decision(&part.asks));
-            if let Ok(undone) = undone {
-                answers.put(part, &undone.asks);
+            if let Err(error) = decided.and_then(|decided| turn.note(part, decided, attempt)) {
+                return Err(turn.charged.fail(error).await);
             }
         }
-        Ok(Decision { allowed: false, asks: answers.0 })
+        Ok(turn)
     }
 
     /// Looks at asks of several slots. Each slot is looked at in one step, and not all of them.
@@ -107,10 +108,6 @@ impl RedisStore {
             answers.put(&part, &looked.decision(&part.asks)?.asks);
         }
         Ok(answers.0)
-    }
-
-    async fn take_part(&self, part: &Part<'_>, now: Micros) -> Result<Taken, StoreError> {
-        self.take_together(groups(&part.asks)?, &part.asks, now).await
     }
 
     /// The asks by slot, in the order in which they are taken.
@@ -136,38 +133,101 @@ fn is_queue(rule: &Rule) -> bool {
     matches!(rule.machine(), AnyMachine::Bucket(bucket) if matches!(bucket.shape(), Shape::Queue { .. }))
 }
 
+/// A request of several slots, as far as it is decided.
+pub(crate) struct Turn<'a> {
+    taken: Vec<(Part<'a>, Taken)>,
+    answers: Answers,
+    charged: Charged,
+    pub(crate) denied: bool,
+}
+
+impl<'a> Turn<'a> {
+    /// Notes what a part counted, and its answers.
+    fn note(
+        &mut self,
+        part: Part<'a>,
+        taken: Taken,
+        attempt: Option<&Attempt<'_>>,
+    ) -> Result<(), StoreError> {
+        if taken.admitted {
+            let undo = match attempt {
+                Some(attempt) => attempt.undo(&taken, &part.asks, &self.charged.scripts)?,
+                None => taken.undo(&part.asks, &self.charged.scripts.give_back, None)?,
+            };
+            self.charged.undo.push((part.slot, undo));
+        }
+        let decision = taken.decision(&part.asks)?;
+        self.answers.put(&part, &decision.asks);
+        self.denied = self.denied || !decision.allowed;
+        self.taken.push((part, taken));
+        Ok(())
+    }
+
+    /// The request passes: what was counted stands.
+    pub(crate) fn stand(mut self) -> Decision {
+        self.charged.undo.clear();
+        Decision { allowed: true, asks: std::mem::take(&mut self.answers.0) }
+    }
+
+    /// The request is denied: what was counted is given back.
+    pub(crate) async fn give_back(mut self) -> Decision {
+        let replies = self.charged.give_back().await;
+        for ((part, taken), reply) in self.taken.into_iter().zip(replies) {
+            // Without a reply the cost stands until it has drained, and the answer of before is true.
+            let undone =
+                reply.and_then(|reply| taken.undone(reply)).and_then(|undone| undone.decision(&part.asks));
+            if let Ok(undone) = undone {
+                self.answers.put(&part, &undone.asks);
+            }
+        }
+        Decision { allowed: false, asks: self.answers.0 }
+    }
+
+    /// What gives everything back, for when nothing may be given back for a while.
+    pub(crate) fn hold(&mut self) -> Vec<(Slot, Cmd)> {
+        std::mem::take(&mut self.charged.undo)
+    }
+
+    /// Gives back what was held, for a request that cannot be decided.
+    pub(crate) async fn fail(mut self, held: Vec<(Slot, Cmd)>, error: StoreError) -> StoreError {
+        self.charged.undo = held;
+        self.charged.fail(error).await
+    }
+
+    /// The latest time at which a part was decided.
+    pub(crate) fn now(&self) -> Micros {
+        self.taken.iter().map(|(_, taken)| taken.now).max().unwrap_or_default()
+    }
+
+    /// The record of a group.
+    pub(crate) fn record(&self, group: &Group) -> Option<&[u8]> {
+        self.taken.iter().find_map(|(_, taken)| {
+            let at = taken.groups.iter().position(|other| other.key == group.key)?;
+            taken.records.get(at).map(Vec::as_slice)
+        })
+    }
+}
+
 /// What was counted for a request that is not decided yet. It is given back unless the request passes.
 struct Charged {
     servers: Arc<Topology>,
     scripts: Arc<Scripts>,
+    /// The script that gives back.
+    script: fn(&Scripts) -> &Script,
     undo: Vec<(Slot, Cmd)>,
     /// What a node did not take back: it has no master for the moment, or is full.
     refused: Vec<(Slot, Cmd)>,
 }
 
 impl Charged {
-    fn none(store: &RedisStore) -> Self {
+    fn none(store: &RedisStore, by_attempt: bool) -> Self {
         Self {
             servers: store.servers.clone(),
             scripts: store.scripts.clone(),
+            script: if by_attempt { |scripts| &scripts.release } else { |scripts| &scripts.give_back },
             undo: Vec::new(),
             refused: Vec::new(),
         }
-    }
-
-    /// Notes what a part counted, and works out its answers.
-    fn note(&mut self, part: &Part<'_>, taken: Taken) -> Result<(Taken, Decision), StoreError> {
-        if taken.admitted {
-            let undo = taken.undo(&part.asks, &self.scripts.give_back)?;
-            self.undo.push((part.slot, undo));
-        }
-        let decision = taken.decision(&part.asks)?;
-        Ok((taken, decision))
-    }
-
-    /// The request passes: what was counted stands.
-    fn stand(&mut self) {
-        self.undo.clear();
     }
 
     /// Gives everything back, and answers what the nodes said to it, in order.
@@ -176,7 +236,7 @@ impl Charged {
         self.undo.reverse();
         // Each is forgotten before it is sent: nothing may be given back twice.
         while let Some((slot, call)) = self.undo.pop() {
-            let reply = give_back(&self.servers, &self.scripts, slot, &call).await;
+            let reply = give_back(&self.servers, (self.script)(&self.scripts), slot, &call).await;
             if reply.as_ref().is_err_and(may_be_sent_again) {
                 self.refused.push((slot, call));
             }
@@ -208,11 +268,11 @@ impl Drop for Charged {
             return;
         }
         let Ok(permit) = LATER.try_acquire() else { return };
-        let (servers, scripts) = (self.servers.clone(), self.scripts.clone());
+        let (servers, scripts, script) = (self.servers.clone(), self.scripts.clone(), self.script);
         runtime.spawn(async move {
             let _permit = permit;
             for (slot, call) in left {
-                give_back_later(&servers, &scripts, slot, &call).await;
+                give_back_later(&servers, script(&scripts), slot, &call).await;
             }
         });
     }
@@ -220,9 +280,9 @@ impl Drop for Charged {
 
 /// Tries until a node has taken it. Only what was certainly not done is tried again; else the cost of one request stays
 /// until it has drained.
-async fn give_back_later(servers: &Topology, scripts: &Scripts, slot: Slot, call: &Cmd) {
+async fn give_back_later(servers: &Topology, script: &Script, slot: Slot, call: &Cmd) {
     for _ in 0..TRIES {
-        match give_back(servers, scripts, slot, call).await {
+        match give_back(servers, script, slot, call).await {
             Err(error) if may_be_sent_again(&error) => tokio::time::sleep(BETWEEN_TRIES).await,
             _ => return,
         }
@@ -233,13 +293,8 @@ fn may_be_sent_again(error: &StoreError) -> bool {
     error.counted() == Counted::Nothing
 }
 
-async fn give_back(
-    servers: &Topology,
-    scripts: &Scripts,
-    slot: Slot,
-    call: &Cmd,
-) -> Result<Value, StoreError> {
-    let answer = servers.run(slot, Call::of_script(&scripts.give_back, call)).await;
+async fn give_back(servers: &Topology, script: &Script, slot: Slot, call: &Cmd) -> Result<Value, StoreError> {
+    let answer = servers.run(slot, Call::of_script(script, call)).await;
     if let Err(error) = &answer {
         tracing::debug!(%error, "the cost of a denied request could not be given back");
     }

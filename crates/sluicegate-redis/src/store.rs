@@ -48,7 +48,11 @@ pub(crate) struct Scripts {
     pub(crate) once: Script,
     straight: Straight,
     rebase: Script,
+    pub(crate) part: Script,
+    pub(crate) begin: Script,
+    pub(crate) finish: Script,
     pub(crate) give_back: Script,
+    pub(crate) release: Script,
     forget: Script,
     look: Script,
 }
@@ -99,7 +103,11 @@ impl RedisStore {
             once: Script::new(script::ONCE),
             straight: Straight::default(),
             rebase: Script::new(script::REBASE),
+            part: Script::new(script::PART),
+            begin: Script::new(script::BEGIN),
+            finish: Script::new(script::FINISH),
             give_back: Script::new(script::GIVE_BACK),
+            release: Script::new(script::RELEASE),
             forget: Script::new(script::FORGET),
             look: Script::new(script::LOOK),
         };
@@ -155,7 +163,7 @@ impl RedisStore {
         let groups = groups(std::slice::from_ref(ask))?;
         let mut part = Vec::new();
         push_give_back(&mut part, ask, back);
-        let call = give_back_call(&self.scripts.give_back, &groups, &[part]);
+        let call = give_back_call(&self.scripts.give_back, &groups, &[part], None);
         self.servers.run(self.slot(&groups), Call::of_script(&self.scripts.give_back, &call)).await?;
         Ok(())
     }
@@ -388,8 +396,13 @@ impl Taken {
         Ok(Decision { allowed: self.admitted, asks: answers })
     }
 
-    /// The call that takes back everything that was counted.
-    pub(crate) fn undo(&self, asks: &[Ask<'_>], script: &Script) -> Result<Cmd, StoreError> {
+    /// The call that takes back everything that was counted, with what the script wants beyond that.
+    pub(crate) fn undo(
+        &self,
+        asks: &[Ask<'_>],
+        script: &Script,
+        last: Option<(&str, &[u8])>,
+    ) -> Result<Cmd, StoreError> {
         let mut parts = vec![Vec::new(); asks.len()];
         for (index, ask, record) in self.each(asks).filter(|(_, ask, _)| ask.cost > 0) {
             let stored = record.state(ask.id, ask.rule).map_err(|cause| self.malformed(cause))?;
@@ -398,7 +411,7 @@ impl Taken {
                 push_give_back(part, ask, GiveBack { charged_at, held: ask.cost, actual: 0 });
             }
         }
-        Ok(give_back_call(script, &self.groups, &parts))
+        Ok(give_back_call(script, &self.groups, &parts, last))
     }
 
     /// The same after everything was given back, as the script answered.
@@ -429,17 +442,25 @@ impl Taken {
     }
 }
 
-/// The call that gives back the packed parts of each ask.
-fn give_back_call(script: &Script, groups: &[Group], parts: &[Vec<u8>]) -> Cmd {
-    let keys: usize = groups.iter().map(|group| group.key.len()).sum();
-    let mut call = script.call(groups.len(), groups.len(), keys + parts.iter().map(Vec::len).sum::<usize>());
+/// The call that gives back the packed parts of each ask; `last` is one more key and its argument.
+fn give_back_call(script: &Script, groups: &[Group], parts: &[Vec<u8>], last: Option<(&str, &[u8])>) -> Cmd {
+    let bytes =
+        groups.iter().map(|group| group.key.len()).sum::<usize>() + parts.iter().map(Vec::len).sum::<usize>();
+    let keys = groups.len() + usize::from(last.is_some());
+    let mut call = script.call(keys, keys, bytes);
     for group in groups {
         call.arg(group.key.as_str());
+    }
+    if let Some((key, _)) = last {
+        call.arg(key);
     }
     for group in groups {
         let of_group: Vec<&[u8]> =
             group.asks.iter().filter_map(|at| parts.get(*at).map(Vec::as_slice)).collect();
         call.arg(of_group.concat());
+    }
+    if let Some((_, argument)) = last {
+        call.arg(argument);
     }
     call
 }

@@ -1,0 +1,11 @@
+-- part: take of one slot's part of a request with an id, counted once however many attempts there are at the request.
+-- take_head.lua follows, which says how asks and records look, then part_check.lua, the loop of take, and once_tail.lua.
+--
+-- KEYS[i], ARGV[i]  as for take, but for the last.
+-- KEYS[#KEYS]       the key of what is counted here.
+-- ARGV[#KEYS]       16 bytes: now in microseconds and the number of the attempt, '<dd'.
+-- Reply             As for once. {'=', known}: an attempt before has counted it, and this one takes it over. {'>'}: a later
+--                   attempt has, and nothing was done.
+--
+-- The key holds ARGV[#KEYS] of the attempt that counted, with the number of the last that took it over, and then each record
+-- as once does.

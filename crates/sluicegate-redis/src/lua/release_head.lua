@@ -1,0 +1,7 @@
+-- release: gives back what one attempt at a request with an id counted in this slot, unless a later attempt has taken it
+-- over. give_back_head.lua follows, which says how the parts look, then release_check.lua and the loop of give_back.
+--
+-- KEYS[i], ARGV[i]  as for give_back, but for the last.
+-- KEYS[#KEYS]       the key of what was counted here (part_head.lua). It is deleted.
+-- ARGV[#KEYS]       the number of the attempt, '<d'.
+-- Reply             As for give_back; an empty list if there is nothing of this attempt.
