@@ -123,7 +123,8 @@ fn every_script_keeps_the_rules() {
         script::FINISH,
         script::RELEASE,
     ];
-    for source in [script::TAKE, straight.as_str()].into_iter().chain(others) {
+    let login = [script::LOGIN_BEGIN, script::LOGIN_REPORT, script::LOGIN_ADDRESS];
+    for source in [script::TAKE, straight.as_str()].into_iter().chain(others).chain(login) {
         assert_eq!(broken_rules(source), Vec::<Broken>::new());
         assert!(
             source.starts_with("-- ") && source.contains("-- Reply"),

@@ -9,6 +9,8 @@
 //!         | "a"           attempts at a request with an id that is decided in several slots
 //!         | "p"           what such a request counted in one of them
 //!         | "c"           the assignments of a domain, under the tag "{!config:" domain "}"
+//!         | "login"       guesses: of an account under the tag "{!login:" mark "}", of a network and its addresses under
+//!                         the tag "{!login:" mark of the network "}", the latter with ":" and the address's mark
 //! rest    = "" | ":" …    what the subject says beyond its tag, or the id
 //! ```
 //!
@@ -70,4 +72,21 @@ pub(crate) fn attempts_key(scope: &str, id: &RequestId) -> String {
 pub(crate) fn part_key(subject: &Subject, payload: &Payload, id: &RequestId) -> String {
     let payload = format!("{:032x}", u128::from_be_bytes(*payload.as_bytes()));
     [PREFIX, subject.split().0, PARTS, &payload, ":", id.as_str()].concat()
+}
+
+/// The key of an account's guesses, or of a network's; marks are 128 bits under the caller's key.
+pub(crate) fn login_key(mark: &[u8; 16]) -> String {
+    format!("{PREFIX}{{!login:{}}}:login", hex(mark))
+}
+
+/// The key of an address's guesses, in the slot of its network's.
+pub(crate) fn login_address_key(network: &[u8; 16], address: &[u8; 16]) -> String {
+    format!("{}:{}", login_key(network), hex(address))
+}
+
+/// The key that says since when a server has known guesses.
+pub(crate) const LOGIN_SINCE_KEY: &str = "sg1:{!login}:login";
+
+fn hex(mark: &[u8; 16]) -> String {
+    format!("{:032x}", u128::from_be_bytes(*mark))
 }

@@ -82,6 +82,21 @@ pub const LOOK: &str = include_str!("lua/look.lua");
 /// Writes an instance into the list of its fleet.
 pub const FLEET: &str = include_str!("lua/fleet.lua");
 
+/// Counts a guess at a secret of an account.
+pub const LOGIN_BEGIN: &str = concat!(
+    include_str!("lua/login_head.lua"),
+    include_str!("lua/login_begin.lua"),
+    include_str!("lua/login_tail.lua")
+);
+/// Settles a guess.
+pub const LOGIN_REPORT: &str = concat!(
+    include_str!("lua/login_head.lua"),
+    include_str!("lua/login_report.lua"),
+    include_str!("lua/login_tail.lua")
+);
+/// Counts and weighs guesses from an address.
+pub const LOGIN_ADDRESS: &str = include_str!("lua/login_address.lua");
+
 /// A script and the name by which the server knows it.
 pub(crate) struct Script {
     pub(crate) source: Cow<'static, str>,

@@ -13,6 +13,7 @@ mod request;
 mod store;
 mod table;
 mod text;
+mod twin;
 
 pub use config::{LoginConfig, Profile};
 pub use cookie::COOKIE_LIFETIME_S;
@@ -23,3 +24,4 @@ pub use proof::{CaptchaVerifier, has_zeros, solve};
 pub use purpose::{Purpose, PurposeError};
 pub use request::{LoginError, LoginRequest, Proof, Refusal, Settled, Settlement, Who};
 pub use store::{AccountKey, LoginStore, PlaceKey};
+pub use twin::LocalTwin;
