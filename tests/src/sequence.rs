@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use sluicegate::core::{Align, Ask, LimitId, Micros, Rule, Subject};
+use sluicegate::core::{Align, Ask, Every, LimitId, Micros, Period, Rule, Subject, Weekday};
 
 /// Limits of one kind of key, subjects, and a clock.
 #[derive(Debug)]
@@ -49,12 +49,12 @@ pub struct Plan {
 impl World {
     /// The world of a seed; `name` keeps its subjects apart from those of other worlds.
     pub fn new(seed: u64, name: &str, clock: Jumps) -> Self {
-        Self::of_kinds(seed, name, clock, &[0, 1, 2, 3, 4, 5, 6, 7], 6)
+        Self::of_kinds(seed, name, clock, &[0, 1, 2, 3, 4, 5, 6, 7, 8], 6)
     }
 
     /// A world without leaky buckets, and with a clock that only goes forward.
     pub fn without_queues(seed: u64, name: &str) -> Self {
-        Self::of_kinds(seed, name, Jumps::Forward, &[0, 1, 2, 3, 4, 5, 6], 6)
+        Self::of_kinds(seed, name, Jumps::Forward, &[0, 1, 2, 3, 4, 5, 6, 8], 6)
     }
 
     /// A world of up to 15 fixed windows and buckets, for which each request asks in the same order.
@@ -245,13 +245,23 @@ fn rule(rng: &mut Rng, kind: u8, window: Duration) -> Rule {
             4 => Rule::sliding_counter(amount, window),
             5 => Rule::token_bucket(amount, window, burst),
             6 => Rule::gcra(amount, window, burst),
-            _ => Rule::leaky_bucket(amount, window, delay),
+            7 => Rule::leaky_bucket(amount, window, delay),
+            _ => Rule::quota(amount, period(window)),
         };
         // Above the bound a rule is refused; the next amount will do.
         if let Ok(rule) = made {
             return rule;
         }
     }
+}
+
+/// A calendar for each window, so that one limit keeps its own.
+fn period(window: Duration) -> Period {
+    let months = |count| Every::Months { count, first_month: 4, anchor_day: 31 };
+    let everys = [Every::Hour, Every::Day, Every::Week(Weekday::Sunday), months(1), months(3), months(12)];
+    let zones = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kathmandu"];
+    let chosen = usize::try_from(micros(window) / 1_000).unwrap_or(0);
+    Period::new(everys[chosen % everys.len()], zones[chosen % zones.len()]).expect("a period")
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -74,6 +74,7 @@ fn the_tables_of_fields_are_up_to_date() {
     let old = page("reference/policy.md");
     let new = with_table(&old, "## The policy", fields::POLICY);
     let new = with_table(&new, "## A limit", fields::LIMIT);
+    let new = with_table(&new, "A period has these fields:", fields::PERIOD);
     if std::env::var_os("SLUICEGATE_BLESS").is_some() {
         fs::write(Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/policy.md"), &new).unwrap();
     }

@@ -148,7 +148,7 @@ async fn raised_and_lowered<S: Store + Clone>(store: S) {
     let lowered = lowered.peek(&user("alice"), &Costs::default()).await.unwrap();
     assert_eq!(left(&lowered), [Some(0); 5], "never negative");
     for limit in &lowered.limits {
-        let longest = limit.window * if limit.name == "counter" { 2 } else { 1 };
+        let longest = limit.window.unwrap() * if limit.name == "counter" { 2 } else { 1 };
         assert!(
             limit.decision.reset_after <= longest,
             "{} resets in {:?}",

@@ -37,7 +37,12 @@ pub struct LimitId(u32);
 impl LimitId {
     /// The id of a limit by name and rule. Within a policy two limits with one id are refused at load.
     pub fn of(name: &str, rule: &Rule) -> Self {
-        let text = format!("{name}\n{}\n{}\n{:?}", rule.algorithm(), rule.window().as_micros(), rule.align());
+        let text = match rule.period() {
+            Some(period) => format!("{name}\n{}\n{period}", rule.algorithm()),
+            None => {
+                format!("{name}\n{}\n{}\n{:?}", rule.algorithm(), rule.window().as_micros(), rule.align())
+            }
+        };
         let digest: [u8; 32] = Sha256::digest(text).into();
         let [a, b, c, d, ..] = digest;
         Self(u32::from_le_bytes([a, b, c, d]))

@@ -8,9 +8,11 @@ use crate::{
         Machine,
         bucket::{Bucket, Shape},
         fixed_window::FixedWindow,
+        quota::{self, Quota},
         sliding_counter::SlidingCounter,
         sliding_log::{self, SlidingLog},
     },
+    period::Period,
     share::Headroom,
     time::{At, Micros, Tick},
 };
@@ -37,17 +39,20 @@ pub enum Algorithm {
     Gcra,
     /// `leaky_bucket`
     LeakyBucket,
+    /// `quota`
+    Quota,
 }
 
 impl Algorithm {
     /// All algorithms, in the order of the docs.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::FixedWindow,
         Self::SlidingLog,
         Self::SlidingCounter,
         Self::TokenBucket,
         Self::Gcra,
         Self::LeakyBucket,
+        Self::Quota,
     ];
 
     /// The name in policies and answers.
@@ -59,6 +64,7 @@ impl Algorithm {
             Self::TokenBucket => "token_bucket",
             Self::Gcra => "gcra",
             Self::LeakyBucket => "leaky_bucket",
+            Self::Quota => "quota",
         }
     }
 
@@ -116,6 +122,9 @@ pub enum RuleError {
     /// A sliding log above [`sliding_log::MAX_AMOUNT`].
     #[error("a sliding_log keeps every request, so its limit is at most 1000, not {0}")]
     LogTooLarge(u64),
+    /// A quota above [`quota::MAX_AMOUNT`].
+    #[error("a quota is at most {max}, not {0}", max = quota::MAX_AMOUNT)]
+    QuotaTooLarge(u64),
     /// A burst of zero would deny everything.
     #[error("burst must be at least 1")]
     ZeroBurst,
@@ -140,8 +149,8 @@ pub struct Rule {
     machine: AnyMachine,
 }
 
-/// The four machines behind the six algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The machines behind the algorithms.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyMachine {
     /// `fixed_window`
     FixedWindow(FixedWindow),
@@ -151,6 +160,8 @@ pub enum AnyMachine {
     SlidingCounter(SlidingCounter),
     /// `token_bucket`, `gcra`, `leaky_bucket`
     Bucket(Bucket),
+    /// `quota`
+    Quota(Quota),
 }
 
 impl Rule {
@@ -198,6 +209,16 @@ impl Rule {
         })
     }
 
+    /// At most `amount` in each calendar period.
+    pub fn quota(amount: u64, period: Period) -> Result<Self, RuleError> {
+        if amount > quota::MAX_AMOUNT {
+            return Err(RuleError::QuotaTooLarge(amount));
+        }
+        let (window, tick) = (period.longest(), Tick::MICROSECOND);
+        let machine = AnyMachine::Quota(Quota { amount, period });
+        Ok(Self { algorithm: Algorithm::Quota, amount, window, tick, machine })
+    }
+
     fn bucket(algorithm: Algorithm, amount: u64, window: Duration, burst: u64) -> Result<Self, RuleError> {
         let burst = if amount == 0 { 0 } else { burst };
         if burst == 0 && amount > 0 {
@@ -237,6 +258,7 @@ impl Rule {
             AnyMachine::Bucket(machine) => {
                 AnyMachine::Bucket(Bucket { amount, ..machine }.scaled(part, self.tick)?)
             }
+            AnyMachine::Quota(ref machine) => AnyMachine::Quota(Quota { amount, ..machine.clone() }),
         };
         (amount > 0).then_some(Self { amount, machine, ..*self })
     }
@@ -247,6 +269,9 @@ impl Rule {
     /// [`RuleError`] if it does not.
     pub fn check_headroom(&self, headroom: Headroom) -> Result<(), RuleError> {
         let (amount, window, ticks) = (headroom.of(self.amount), self.window, self.window_ticks());
+        if let AnyMachine::Quota(_) = &self.machine {
+            return if amount > quota::MAX_AMOUNT { Err(RuleError::QuotaTooLarge(amount)) } else { Ok(()) };
+        }
         check_product("limit", amount, ticks, MAX_PRODUCT, window)?;
         match &self.machine {
             AnyMachine::SlidingLog(_) if amount > sliding_log::MAX_AMOUNT => {
@@ -274,7 +299,7 @@ impl Rule {
         self.amount
     }
 
-    /// The window.
+    /// The window; of a quota no period is longer.
     pub fn window(&self) -> Duration {
         self.window
     }
@@ -286,6 +311,15 @@ impl Rule {
             AnyMachine::SlidingLog(machine) => machine.window,
             AnyMachine::SlidingCounter(machine) => machine.window,
             AnyMachine::Bucket(machine) => machine.window,
+            AnyMachine::Quota(_) => micros(self.window),
+        }
+    }
+
+    /// The calendar of a quota.
+    pub fn period(&self) -> Option<&Period> {
+        match &self.machine {
+            AnyMachine::Quota(machine) => Some(machine.period()),
+            _ => None,
         }
     }
 
@@ -317,6 +351,7 @@ impl Rule {
             AnyMachine::SlidingLog(machine) => machine.max_cost(),
             AnyMachine::SlidingCounter(machine) => machine.max_cost(),
             AnyMachine::Bucket(machine) => machine.max_cost(),
+            AnyMachine::Quota(machine) => machine.max_cost(),
         }
     }
 
@@ -339,6 +374,7 @@ impl Rule {
         let windows = length_us.div_ceil(window_us);
         match self.algorithm {
             Algorithm::FixedWindow => amount * (windows + 1),
+            Algorithm::Quota => amount * (length_us.div_ceil(self.shortest_period_us()) + 1),
             Algorithm::SlidingLog => amount * windows,
             Algorithm::SlidingCounter => amount + inflow(length_us),
             Algorithm::TokenBucket | Algorithm::Gcra => u128::from(self.max_cost()) + inflow(length_us),
@@ -348,12 +384,17 @@ impl Rule {
         }
     }
 
+    fn shortest_period_us(&self) -> u128 {
+        self.period().map_or(self.window, Period::shortest).as_micros().max(1)
+    }
+
     /// The longest time from a charge to a key that is as if never used.
     pub fn horizon(&self) -> Duration {
         let ticks = match &self.machine {
             AnyMachine::FixedWindow(machine) => machine.window,
             AnyMachine::SlidingLog(machine) => machine.window,
             AnyMachine::SlidingCounter(machine) => machine.window.saturating_mul(2),
+            AnyMachine::Quota(_) => micros(self.window),
             AnyMachine::Bucket(machine) if machine.amount == 0 => 0,
             AnyMachine::Bucket(machine) => machine.capacity().div_ceil(machine.amount),
         };

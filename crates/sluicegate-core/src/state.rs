@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    algorithm::{GiveBack, Machine, bucket, fixed_window, sliding_counter, sliding_log},
+    algorithm::{GiveBack, Machine, bucket, fixed_window, quota, sliding_counter, sliding_log},
     decision::{AskDecision, DecidedBy, Retry},
     rule::{AnyMachine, Rule},
     time::{At, Micros, Skew},
@@ -20,6 +20,8 @@ pub enum State {
     SlidingCounter(sliding_counter::State),
     /// Of a token bucket, GCRA or leaky bucket.
     Bucket(bucket::State),
+    /// Of a quota.
+    Quota(quota::State),
 }
 
 /// Runs `body` with the machine of a rule and the state of its kind; state of another algorithm counts as none.
@@ -30,6 +32,7 @@ macro_rules! paired {
             (AnyMachine::SlidingLog($machine), State::SlidingLog($state)) => $body,
             (AnyMachine::SlidingCounter($machine), State::SlidingCounter($state)) => $body,
             (AnyMachine::Bucket($machine), State::Bucket($state)) => $body,
+            (AnyMachine::Quota($machine), State::Quota($state)) => $body,
             (_, $other) => $none,
         }
     };
@@ -50,6 +53,7 @@ into_state!(
     sliding_log::State => SlidingLog,
     sliding_counter::State => SlidingCounter,
     bucket::State => Bucket,
+    quota::State => Quota,
 );
 
 /// One ask as the arithmetic sees it.
@@ -196,6 +200,7 @@ impl Question<'_> {
             AnyMachine::SlidingLog(machine) => machine.fresh(at).into(),
             AnyMachine::SlidingCounter(machine) => machine.fresh(at).into(),
             AnyMachine::Bucket(machine) => machine.fresh(at).into(),
+            AnyMachine::Quota(machine) => machine.fresh(at).into(),
         }
     }
 

@@ -292,7 +292,7 @@ fn an_unlimited_limit_is_reported_and_asks_nothing() {
     let applied = policy.apply(&attributes(&[("user", "alice")]), &Costs::requests(3)).unwrap().limits;
     assert!(applied[0].ask.is_none());
     assert_eq!(applied[0].cost, 3);
-    assert_eq!(applied[0].limit.grant.shape(), (Algorithm::SlidingLog, Duration::from_secs(3_600)));
+    assert_eq!(applied[0].limit.grant.shape(), (Algorithm::SlidingLog, Some(Duration::from_secs(3_600))));
 }
 
 #[test]

@@ -40,6 +40,10 @@ pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
             [to_double(machine.fresh(at).start), window(rule), to_double(rule.amount()), cost]
         }
         AnyMachine::Bucket(machine) => bucket(machine, rule, ask.cost),
+        AnyMachine::Quota(machine) => {
+            let period = machine.span(at.now);
+            [to_double(period.start), to_double(period.end), room(machine, ask.cost), cost]
+        }
     };
     for number in numbers {
         packed.extend_from_slice(&number.to_le_bytes());
@@ -53,6 +57,10 @@ pub(crate) fn push_give_back(packed: &mut Vec<u8>, ask: &Ask<'_>, back: GiveBack
         // Others may stand behind the place in the queue by now: nothing comes back.
         AnyMachine::Bucket(machine) if matches!(machine.shape(), Shape::Queue { .. }) => return,
         AnyMachine::Bucket(machine) => (machine.amount(), machine.added_by(unspent)),
+        AnyMachine::Quota(machine) => {
+            let period = machine.span(back.charged_at);
+            (period.end.saturating_sub(period.start), unspent)
+        }
         _ => (ask.rule.window_ticks(), unspent),
     };
     packed.extend_from_slice(&Tag::of(ask.id, ask.rule).to_bytes());

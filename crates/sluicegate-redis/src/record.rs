@@ -2,7 +2,7 @@
 
 use sluicegate::core::{
     LimitId, Rule, State,
-    algorithm::{bucket, fixed_window, sliding_counter, sliding_log},
+    algorithm::{bucket, fixed_window, quota, sliding_counter, sliding_log},
     rule::AnyMachine,
 };
 
@@ -12,6 +12,7 @@ const FIXED_WINDOW: u8 = 1;
 const SLIDING_LOG: u8 = 2;
 const SLIDING_COUNTER: u8 = 3;
 const BUCKET: u8 = 4;
+const QUOTA: u8 = 5;
 
 /// Which state of a record: the limit's id, and the machine that its numbers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,7 @@ impl Tag {
             AnyMachine::SlidingLog(_) => SLIDING_LOG,
             AnyMachine::SlidingCounter(_) => SLIDING_COUNTER,
             AnyMachine::Bucket(_) => BUCKET,
+            AnyMachine::Quota(_) => QUOTA,
         };
         Self { machine, id: id.as_u32() }
     }
@@ -122,6 +124,7 @@ impl Entry<'_> {
                 sliding_counter::State { start: first, previous, current: second }.into()
             }
             BUCKET => bucket::State { time: first, level: second }.into(),
+            QUOTA => quota::State { start: first, used: second }.into(),
             _ => return Err(Malformed),
         };
         Ok(state)
@@ -140,7 +143,7 @@ impl<'b> Cursor<'b> {
         let resets_at = self.forty_bits()?;
         let (first, second) = (self.number()?, self.number()?);
         let more = match machine {
-            FIXED_WINDOW | BUCKET => 0,
+            FIXED_WINDOW | BUCKET | QUOTA => 0,
             SLIDING_LOG => usize::try_from(second).ok()?.checked_mul(LOG_ENTRY_LEN)?,
             SLIDING_COUNTER => 8,
             _ => return None,

@@ -21,6 +21,9 @@ macro_rules! take_loop {
             "    elseif machine == 4 then\n",
             include_str!("lua/bucket.lua"),
             include_str!("lua/pair.lua"),
+            "    elseif machine == 5 then\n",
+            include_str!("lua/quota.lua"),
+            include_str!("lua/pair.lua"),
             include_str!("lua/take_keep.lua"),
         )
     };

@@ -36,7 +36,7 @@ impl Pair {
         match rule.machine() {
             AnyMachine::FixedWindow(_) => Some(Self::FixedWindow),
             AnyMachine::Bucket(_) => Some(Self::Bucket),
-            AnyMachine::SlidingLog(_) | AnyMachine::SlidingCounter(_) => None,
+            AnyMachine::SlidingLog(_) | AnyMachine::SlidingCounter(_) | AnyMachine::Quota(_) => None,
         }
     }
 

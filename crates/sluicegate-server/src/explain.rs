@@ -54,13 +54,14 @@ pub(crate) fn to_text(verdict: &Verdict<'_>, explanation: &Explanation<'_>) -> S
             let _ = writeln!(text, "  key {}", ask.subject);
         }
         let answer = verdict.limits.iter().find(|answer| answer.name == name);
-        if let Some(LimitVerdict { algorithm, window, unit, cost, decision, .. }) = answer {
+        if let Some(answer) = answer {
+            let (LimitVerdict { algorithm, unit, cost, decision, .. }, per) = (answer, answer.per());
             let left = match (decision.limit, decision.remaining) {
                 (Some(amount), Some(left)) => {
-                    format!("{left} {unit} left, {algorithm} of {amount} per {window:?}")
+                    format!("{left} {unit} left, {algorithm} of {amount} per {per}")
                 }
                 (Some(amount), None) => {
-                    format!("{algorithm} of {amount} {unit} per {window:?}, and the store does not answer")
+                    format!("{algorithm} of {amount} {unit} per {per}, and the store does not answer")
                 }
                 _ => format!("unlimited {unit}"),
             };

@@ -139,6 +139,7 @@ fn shape(shape: Shape) -> Value {
         }
         Shape::Headroom => json!({ "type": "number", "minimum": 0.01, "maximum": 100 }),
         Shape::Length => json!({ "$ref": "#/$defs/length" }),
+        Shape::Text => json!({ "type": "string", "minLength": 1 }),
         Shape::Flag => json!({ "type": "boolean" }),
         Shape::Choice(words) => json!({ "enum": words() }),
         Shape::Conditions { is_narrow } => {
@@ -150,6 +151,7 @@ fn shape(shape: Shape) -> Value {
         Shape::Entries { fields, least, most } => {
             json!({ "type": "array", "items": mapping(fields), "minItems": least, "maxItems": most })
         }
+        Shape::Fields(fields) => mapping(fields),
         Shape::Amounts => json!({ "$ref": "#/$defs/amounts", "minProperties": 1 }),
         Shape::Tiers => json!({
             "type": "object",

@@ -157,11 +157,11 @@ fn add_list(
     }
 }
 
-/// `;q=100;w=60`; a window that is not whole seconds has no `w`.
+/// `;q=100;w=60`; a window that is not whole seconds has no `w`, nor has a calendar period.
 fn push_policy(list: &mut Vec<u8>, limit: &LimitVerdict<'_>, amount: u64) {
     push_parameter(list, b";q=", amount);
-    if limit.window.subsec_nanos() == 0 {
-        push_parameter(list, b";w=", limit.window.as_secs());
+    if let Some(window) = limit.window.filter(|window| window.subsec_nanos() == 0) {
+        push_parameter(list, b";w=", window.as_secs());
     }
 }
 

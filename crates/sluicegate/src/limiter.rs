@@ -46,8 +46,8 @@ pub struct LimitVerdict<'p> {
     pub name: &'p str,
     /// Its algorithm.
     pub algorithm: Algorithm,
-    /// Its window.
-    pub window: Duration,
+    /// Its window; `None` of a quota, whose periods differ in length.
+    pub window: Option<Duration>,
     /// The unit that it counts.
     pub unit: &'p str,
     /// What the request costs in that unit.
@@ -86,6 +86,11 @@ impl Verdict<'_> {
 }
 
 impl LimitVerdict<'_> {
+    /// What its amount is granted per, for people: `60s`, or `period` of a quota.
+    pub fn per(&self) -> String {
+        self.window.map_or_else(|| "period".to_owned(), |window| format!("{window:?}"))
+    }
+
     /// The time after which more than now remains for certain, if nothing else happens; zero if nothing is used.
     ///
     /// A bucket gives its next token then, to the tick; a window gives back at its reset at the latest. For a refused
@@ -107,7 +112,8 @@ impl LimitVerdict<'_> {
         let missing = capacity.unwrap_or_default().saturating_sub(remaining.unwrap_or_default());
         let others = u128::from(missing.saturating_sub(1));
         let amount = u128::from(limit.unwrap_or_default()).max(1);
-        let others_us = others.saturating_mul(self.window.as_micros()) / amount;
+        let window_us = self.window.unwrap_or_default().as_micros();
+        let others_us = others.saturating_mul(window_us) / amount;
         reset_after.saturating_sub(Duration::from_micros(u64::try_from(others_us).unwrap_or(u64::MAX)))
     }
 }
@@ -413,7 +419,7 @@ mod tests {
             };
             let after = Duration::from_micros(after_us);
             let (name, unit) = ("", "");
-            let (algorithm, window) = (rule.algorithm(), rule.window());
+            let (algorithm, window) = (rule.algorithm(), Some(rule.window()));
             let (enforcement, decision) = (Enforcement::On, at(after)?);
             let told = LimitVerdict { name, algorithm, window, unit, cost: 0, enforcement, decision };
             let more_after = told.more_after().ok_or("never")?;

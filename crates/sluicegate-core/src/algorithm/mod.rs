@@ -3,6 +3,7 @@
 
 pub mod bucket;
 pub mod fixed_window;
+pub mod quota;
 pub mod sliding_counter;
 pub mod sliding_log;
 

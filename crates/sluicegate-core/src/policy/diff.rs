@@ -142,16 +142,15 @@ fn of_grant(old: &Grant, new: &Grant) -> Option<(&'static str, String)> {
 }
 
 fn amount(grant: &Grant) -> String {
-    let (_, window) = grant.shape();
-    match grant.rule() {
-        None => "unlimited".to_owned(),
-        Some(rule) if rule.max_cost() == rule.amount() => {
-            format!("{} per {window:?}", rule.amount())
-        }
-        Some(rule) => {
-            format!("{} per {window:?} with bursts of {}", rule.amount(), rule.max_cost())
-        }
+    let Some(rule) = grant.rule() else { return "unlimited".to_owned() };
+    let amount = match rule.period() {
+        Some(period) => format!("{} per {period}", rule.amount()),
+        None => format!("{} per {:?}", rule.amount(), rule.window()),
+    };
+    if rule.max_cost() == rule.amount() {
+        return amount;
     }
+    format!("{amount} with bursts of {}", rule.max_cost())
 }
 
 fn describe(limit: &Limit) -> String {

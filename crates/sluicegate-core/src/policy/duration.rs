@@ -29,7 +29,7 @@ impl DurationError {
             ),
             Self::NoUnit(text) => format!("write `{text}s` for seconds, or `ms`, `m`, `h`, `d`, `w`"),
             Self::Calendar(_) => {
-                "months and years differ in length: write days, such as `30d`; this version has no calendar periods"
+                "months and years differ in length: write days, such as `30d`, or take `quota` with a `period`"
                     .to_owned()
             }
             Self::TooLong(_) => "the longest window is 3660d".to_owned(),

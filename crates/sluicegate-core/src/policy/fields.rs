@@ -2,8 +2,8 @@
 //! made of it. A field that is added here is a field everywhere; what it means is read in `resolve`.
 
 use super::{
-    MAX_ATTRIBUTES, MAX_EXEMPTIONS, MAX_LIMITS, MAX_OVERRIDES, MAX_SHARDS, MIN_SHARDS, failure, resolve,
-    shards,
+    MAX_ATTRIBUTES, MAX_EXEMPTIONS, MAX_LIMITS, MAX_OVERRIDES, MAX_SHARDS, MIN_SHARDS, failure, period,
+    resolve, shards,
 };
 use crate::rule::Algorithm;
 
@@ -53,6 +53,8 @@ pub enum Shape {
     Headroom,
     /// A length of time.
     Length,
+    /// A text.
+    Text,
     /// `true` or `false`.
     Flag,
     /// One of some words.
@@ -73,6 +75,8 @@ pub enum Shape {
         /// The most of them.
         most: usize,
     },
+    /// A mapping with these fields.
+    Fields(&'static [Described]),
     /// Names of limits, each with amounts.
     Amounts,
     /// Names of tiers, each with names of limits, each with amounts.
@@ -164,7 +168,40 @@ const OVERRIDE: [Described; 2] = [
     ),
 ];
 
-const LIMIT_TABLE: [Described; 18] = [
+/// The fields of a period.
+pub const PERIOD: &[Described] = &PERIOD_TABLE;
+/// The names of the fields of a period.
+pub(super) const PERIOD_FIELDS: &[&str] = &names(&PERIOD_TABLE);
+
+const PERIOD_TABLE: [Described; 5] = [
+    Described::needed(
+        "every",
+        Shape::Choice(|| period::LENGTHS.words()),
+        "`hour`, `day`, `week`, `month`, `quarter` or `year`",
+    ),
+    Described::new("timezone", Shape::Text, "`UTC`", "a name of the IANA database, such as `Europe/Berlin`"),
+    Described::new(
+        "first_day",
+        Shape::Choice(|| period::DAYS.words()),
+        "`monday`",
+        "of weeks: the day on which they begin, `monday` to `sunday`",
+    ),
+    Described::new(
+        "anchor_day",
+        Shape::Whole { least: 1, most: Some(31) },
+        "`1`",
+        "of months, quarters and years: the day of the month on which they begin, 1 to 31; in a shorter month its last day, and \
+         the 31st again in the next",
+    ),
+    Described::new(
+        "first_month",
+        Shape::Whole { least: 1, most: Some(12) },
+        "`1`",
+        "of quarters and years: a month in which one begins, 1 to 12",
+    ),
+];
+
+const LIMIT_TABLE: [Described; 19] = [
     Described::needed("name", Shape::Name, "1 to 64 of `a-z 0-9 -`, unique in the file"),
     Described::new(
         "id",
@@ -176,21 +213,31 @@ const LIMIT_TABLE: [Described; 18] = [
     Described::needed(
         "algorithm",
         Shape::Algorithm,
-        "`fixed_window`, `sliding_log`, `sliding_counter`, `token_bucket`, `gcra` or `leaky_bucket`; see \
-         [Which algorithm?](../concepts/algorithms.md)",
+        "`fixed_window`, `sliding_log`, `sliding_counter`, `token_bucket`, `gcra`, `leaky_bucket` or \
+         `quota`; see [Which algorithm?](../concepts/algorithms.md)",
     ),
     Described::needed(
         "limit",
         Shape::Amount,
         "a whole number of units per `per`: `0` denies everything, `unlimited` lets everything pass and is still reported. \
-         In `sliding_log` at most 1,000. Elsewhere `limit` times `per`, in ticks, is at most 2^51, so that every decision \
-         stays exact",
+         In `sliding_log` at most 1,000, in `quota` 2^51. Elsewhere `limit` times `per`, in ticks, is at most 2^51, so that \
+         every decision stays exact",
     ),
     Described::needed(
         "per",
         Shape::Length,
-        "a length of time from 1ms to 3660d; from 10s on in whole milliseconds, from 1d on in whole seconds",
-    ),
+        "all but `quota`: a length of time from 1ms to 3660d; from 10s on in whole milliseconds, from 1d on in whole seconds",
+    )
+    .of(&WINDOWED),
+    Described {
+        default: "required there",
+        ..Described::needed(
+            "period",
+            Shape::Fields(PERIOD),
+            "`quota` only: the calendar by which it begins anew; see [Calendar periods](#calendar-periods)",
+        )
+    }
+    .of(&[Algorithm::Quota]),
     Described::needed(
         "key",
         Shape::Attributes { most: MAX_ATTRIBUTES },
@@ -279,6 +326,16 @@ const LIMIT_TABLE: [Described; 18] = [
         "none",
         "codes of [lints](lints.md) that `policy check` shall not tell of this limit",
     ),
+];
+
+/// The algorithms whose windows have a length.
+const WINDOWED: [Algorithm; 6] = [
+    Algorithm::FixedWindow,
+    Algorithm::SlidingLog,
+    Algorithm::SlidingCounter,
+    Algorithm::TokenBucket,
+    Algorithm::Gcra,
+    Algorithm::LeakyBucket,
 ];
 
 /// The algorithms that a field of a limit belongs to; all, if it is not said.

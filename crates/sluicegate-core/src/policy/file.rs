@@ -42,6 +42,7 @@ pub(super) struct LimitFile {
     pub(super) algorithm: Option<Field>,
     pub(super) limit: Option<Field>,
     pub(super) per: Option<Field>,
+    pub(super) period: Option<Field>,
     pub(super) key: Option<Field>,
     pub(super) matches: Option<Field>,
     pub(super) unit: Option<Field>,
@@ -92,7 +93,7 @@ const AMOUNTS: Schema = Schema {
 const LIMIT: Schema = Schema {
     owner: "a limit",
     known: LIMIT_FIELDS,
-    later: &["period", "lease", "on_lease_end", "overdraft", "tiers", "overrides"],
+    later: &["lease", "on_lease_end", "overdraft", "tiers", "overrides"],
     synonyms: &[
         ("window", "per"),
         ("interval", "per"),
@@ -167,6 +168,7 @@ impl LimitFile {
             algorithm: fields.take("algorithm"),
             limit: fields.take("limit"),
             per: fields.take("per"),
+            period: fields.take("period"),
             key: fields.take("key"),
             matches: fields.take("match"),
             unit: fields.take("unit"),
@@ -366,6 +368,14 @@ impl Field {
         }
         let what = format!("`{}` must be {expected}, not {}", self.name, describe(&self.node.value));
         Problem::new(self.node.place, what)
+    }
+
+    /// Whether the value is a mapping.
+    pub(super) fn mapping(&self) -> Result<(), Problem> {
+        match &self.node.value {
+            Value::Map(_) => Ok(()),
+            _ => Err(self.must_be("a mapping")),
+        }
     }
 
     pub(super) fn into_list(self) -> Result<Vec<Node>, Problem> {

@@ -26,6 +26,7 @@ mod matcher;
 mod matching;
 mod network;
 mod pattern;
+mod period;
 mod problem;
 mod request;
 mod resolve;
@@ -165,13 +166,14 @@ pub enum Grant {
 }
 
 impl Grant {
-    /// The algorithm and window, for answers.
-    pub fn shape(&self) -> (Algorithm, Duration) {
-        match self {
+    /// The algorithm and window, for answers; the periods of a quota differ in length.
+    pub fn shape(&self) -> (Algorithm, Option<Duration>) {
+        let (algorithm, window) = match self {
             Self::Bounded(rule) => (rule.algorithm(), rule.window()),
             Self::Sharded(shards) => (shards.whole().algorithm(), shards.whole().window()),
             Self::Unlimited { algorithm, window } => (*algorithm, *window),
-        }
+        };
+        (algorithm, (algorithm != Algorithm::Quota).then_some(window))
     }
 
     /// The rule of all that is granted; `None` if that is unlimited.

@@ -12,6 +12,7 @@ use super::{
     file::{Field, LimitFile, PolicyFile, describe, list, printable, shown},
     lint::{LINTS, Lint},
     matching::matcher,
+    period,
     problem::{Place, PolicyError, Problem, Problems},
     shards,
     suggest::{closest, did_you_mean},
@@ -20,6 +21,7 @@ use super::{
 };
 use crate::{
     ask::LimitId,
+    period::Period,
     rule::{Algorithm, Align, Rule, RuleError},
     time::Tick,
 };
@@ -31,7 +33,7 @@ pub const MAX_FILE_LEN: usize = 4 << 20;
 const VERSION: u64 = 1;
 const DEFAULT_DOMAIN: &str = "default";
 /// Algorithms of the format that this version cannot enforce.
-const LATER_ALGORITHMS: [&str; 2] = ["quota", "concurrency"];
+const LATER_ALGORITHMS: [&str; 1] = ["concurrency"];
 
 /// Reads a policy from YAML.
 pub(super) fn parse(text: &str) -> Result<Policy, PolicyError> {
@@ -215,15 +217,15 @@ pub(super) fn resolve_grant(
 ) -> Option<(Rule, Grant, Option<NonZeroU32>)> {
     let algorithm = problems.note(algorithm(file));
     let amount = problems.note(amount(file));
-    let window = problems.note(window(file));
+    let window = problems.note(window(file, algorithm));
     let extras = algorithm.and_then(|algorithm| extras(file, algorithm, problems));
     let shards = problems.note(algorithm.map_or(Ok(None), |algorithm| shards::shards(file, algorithm)));
-    let (algorithm, amount, window) = (algorithm?, amount?, window?);
-    let rule = problems.note(rule(file, algorithm, amount, window, extras?))?;
+    let (algorithm, amount, window, extras) = (algorithm?, amount?, window?, extras?);
+    let rule = problems.note(rule(file, algorithm, amount, window, extras))?;
     problems.note(failure::check_headroom(file, &rule))?;
     let shards = shards?;
     let grant = match (amount, shards) {
-        (Amount::Unlimited, _) => Grant::Unlimited { algorithm, window },
+        (Amount::Unlimited, _) => Grant::Unlimited { algorithm, window: rule.window() },
         // Nothing is nothing in every shard.
         (Amount::Bounded(0), _) | (_, None) => Grant::Bounded(rule.clone()),
         (_, Some(count)) => Grant::Sharded(problems.note(shards::split(file, &rule, count))?),
@@ -321,7 +323,12 @@ fn number_hint(text: &str, may_be_unlimited: bool) -> Option<String> {
     meant.or_else(|| text.starts_with(|c: char| c.is_ascii_digit()).then(|| "write all digits".to_owned()))
 }
 
-fn window(file: &LimitFile) -> Result<Duration, Problem> {
+/// The window; that of a quota is its period's.
+fn window(file: &LimitFile, algorithm: Option<Algorithm>) -> Result<Duration, Problem> {
+    if let Some(quota @ Algorithm::Quota) = algorithm {
+        own(file.per.as_ref(), quota)?;
+        return Ok(Duration::ZERO);
+    }
     let field = file.require(file.per.as_ref(), "per", "say how long a window is, such as `per: 1m`")?;
     length(&field)
 }
@@ -380,8 +387,9 @@ fn flag(field: Option<&Field>) -> Result<bool, Problem> {
 }
 
 /// The fields that only some algorithms have.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Extras {
+    period: Period,
     burst: Option<u64>,
     align: Align,
     max_delay: Option<Duration>,
@@ -393,11 +401,13 @@ fn extras(file: &LimitFile, algorithm: Algorithm, problems: &mut Problems) -> Op
     let align = own(file.align.as_ref(), algorithm).and_then(|field| choice(field, &ALIGN));
     let max_delay = own(file.max_delay.as_ref(), algorithm).and_then(|field| field.map(length).transpose());
     let (burst, align, max_delay) = (problems.note(burst), problems.note(align), problems.note(max_delay));
+    let period = problems.note(own(file.period.as_ref(), algorithm));
+    let period = period.and_then(|field| period::period(file, field, algorithm, problems));
     if algorithm == Algorithm::LeakyBucket && file.max_delay.is_none() {
         let hint = "say how long a request may be told to wait, such as `max_delay: 2s`";
         problems.note(file.require(None, "max_delay", hint))?;
     }
-    Some(Extras { burst: burst?, align: align?, max_delay: max_delay? })
+    Some(Extras { period: period?, burst: burst?, align: align?, max_delay: max_delay? })
 }
 
 /// The field if it belongs to the algorithm; elsewhere it would silently do nothing.
@@ -431,6 +441,7 @@ fn rule(
         Algorithm::TokenBucket => Rule::token_bucket(amount, window, burst),
         Algorithm::Gcra => Rule::gcra(amount, window, burst),
         Algorithm::LeakyBucket => Rule::leaky_bucket(amount, window, max_delay),
+        Algorithm::Quota => Rule::quota(amount, extras.period),
     };
     rule.map_err(|error| rule_problem(file, &error))
 }
@@ -471,6 +482,7 @@ fn rule_problem(file: &LimitFile, error: &RuleError) -> Problem {
             let hint = "use `sliding_counter`, which keeps two numbers per key";
             (&file.limit, error.to_string(), Some(hint))
         }
+        RuleError::QuotaTooLarge(_) => (&file.limit, error.to_string(), Some("count in a coarser unit")),
         RuleError::ZeroBurst => (&file.burst, error.to_string(), Some("to deny everything write `limit: 0`")),
     };
     let place = field.as_ref().map_or(file.place, |field| field.node.place);

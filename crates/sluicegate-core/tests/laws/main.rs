@@ -20,5 +20,6 @@ mod live_change;
 mod load;
 mod log;
 mod oracle;
+mod quota;
 mod spec;
 mod window;

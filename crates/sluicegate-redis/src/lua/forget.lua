@@ -12,7 +12,7 @@ while from <= size do
   local tag, _, _, number = unpack('<I5I5dd', record, from)
   local machine = tag % 256
   local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)
-  if machine < 1 or machine > 4 or not (ends >= from + 26 and ends <= size + 1) then
+  if machine < 1 or machine > 5 or not (ends >= from + 26 and ends <= size + 1) then
     return redis.error_reply('MALFORMED the record is not one of this store')
   end
   if (tag - machine) / 256 == id then

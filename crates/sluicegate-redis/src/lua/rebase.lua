@@ -14,7 +14,7 @@ for i = 1, #KEYS do
     local found, resets, first, number = unpack('<I5I5dd', record, from)
     local machine = found % 256
     local ends = from + (machine == 2 and 26 + 10 * number or machine == 3 and 34 or 26)
-    if machine < 1 or machine > 4 or not (ends >= from + 26 and ends <= size + 1) then
+    if machine < 1 or machine > 5 or not (ends >= from + 26 and ends <= size + 1) then
       return redis.error_reply('MALFORMED the record is not one of this store')
     end
     local entry = sub(record, from, ends - 1)
@@ -40,6 +40,8 @@ for i = 1, #KEYS do
             resets = to + q
           elseif machine == 2 then
             resets = now + p
+          elseif machine == 5 then
+            resets = q
           elseif machine == 3 then
             resets = to + q + q
           else

@@ -17,7 +17,7 @@
       local found, resets, _, number = unpack('<I5I5dd', record, from)
       local kind = found % 256
       local ends = from + (kind == 2 and 26 + 10 * number or kind == 3 and 34 or 26)
-      if kind < 1 or kind > 4 or not (ends >= from + 26 and ends <= size + 1) then
+      if kind < 1 or kind > 5 or not (ends >= from + 26 and ends <= size + 1) then
         return redis.error_reply('MALFORMED the record is not one of this store')
       end
       if resets > second then

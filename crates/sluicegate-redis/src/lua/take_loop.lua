@@ -22,7 +22,7 @@ for i = 1, count do
           found, resets, first, second = unpack('<I5I5dd', record, seek)
           local kind = found % 256
           local ends = seek + (kind == 2 and 26 + 10 * second or kind == 3 and 34 or 26)
-          if kind < 1 or kind > 4 or not (ends >= seek + 26 and ends <= size + 1) then
+          if kind < 1 or kind > 5 or not (ends >= seek + 26 and ends <= size + 1) then
             return redis.error_reply('MALFORMED the record is not one of this store')
           end
           if found == tag then

@@ -185,8 +185,8 @@ fn line(limit: &LimitVerdict<'_>) -> String {
     };
     match (decision.limit, decision.remaining) {
         (Some(amount), Some(left)) => {
-            let window = limit.window;
-            format!("  {name} {word}: {left} {unit} left, {algorithm} of {amount} per {window:?}\n")
+            let per = limit.per();
+            format!("  {name} {word}: {left} {unit} left, {algorithm} of {amount} per {per}\n")
         }
         _ => format!("  {name} {word}: unlimited {unit}\n"),
     }

@@ -14,7 +14,7 @@ use super::{
         config::core::v3::HeaderValue,
         service::ratelimit::v3::{
             RateLimitResponse,
-            rate_limit_response::{Code, DescriptorStatus, RateLimit},
+            rate_limit_response::{Code, DescriptorStatus, RateLimit, rate_limit::Unit},
         },
     },
     units,
@@ -63,7 +63,7 @@ fn current_limit(limit: &LimitVerdict<'_>) -> RateLimit {
     RateLimit {
         name: limit.name.to_owned(),
         requests_per_unit: limit.decision.limit.map_or(u32::MAX, clamped),
-        unit: units::nearest(limit.window).into(),
+        unit: limit.window.map_or(Unit::Unknown, units::nearest).into(),
     }
 }
 

@@ -104,7 +104,7 @@ struct LimitBody<'a> {
     decided_by: &'static str,
     limit: Amount,
     remaining: Option<u64>,
-    window_ms: u64,
+    window_ms: Option<u64>,
     reset_after_ms: Option<u64>,
     retry_after_ms: RetryMs,
 }
@@ -124,7 +124,7 @@ impl<'a> LimitBody<'a> {
             decided_by: decision.decided_by.name(),
             limit: Amount(decision.limit),
             remaining: decision.remaining,
-            window_ms: ceil_ms(limit.window),
+            window_ms: limit.window.map(ceil_ms),
             reset_after_ms: known.then(|| ceil_ms(decision.reset_after)),
             retry_after_ms: RetryMs(decision.retry),
         }

@@ -36,7 +36,13 @@ fn applied(policy: &Policy, attributes: Pairs<'_>) -> Vec<String> {
         let (_, window) = applied.limit.grant.shape();
         match &applied.ask {
             Some(ask) => {
-                format!("{} {}/{}s {}", applied.limit.name, ask.rule.amount(), window.as_secs(), ask.subject)
+                format!(
+                    "{} {}/{}s {}",
+                    applied.limit.name,
+                    ask.rule.amount(),
+                    window.unwrap().as_secs(),
+                    ask.subject
+                )
             }
             None => format!("{} unlimited", applied.limit.name),
         }

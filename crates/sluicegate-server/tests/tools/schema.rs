@@ -12,7 +12,7 @@ use sluicegate_server::schema;
 use crate::import::{from_envoy, from_limitador};
 
 /// Mistakes that a schema cannot say, each with the reason.
-const BEYOND_A_SCHEMA: [(&str, &[&str]); 6] = [
+const BEYOND_A_SCHEMA: [(&str, &[&str]); 7] = [
     (
         "the schema is asked about what YAML means, and this is not YAML",
         &[
@@ -82,6 +82,10 @@ const BEYOND_A_SCHEMA: [(&str, &[&str]); 6] = [
             "match-cidr-prefix-too-long",
             "match-cidr-stray-bits",
         ],
+    ),
+    (
+        "it is about the calendar: a name of the zone database, or a field that not every length of period has",
+        &["period-anchor-on-week", "period-zone-unknown"],
     ),
     ("JSON has one kind of number", &["limit-whole-decimal", "limit-exponent", "headroom-too-fine"]),
 ];

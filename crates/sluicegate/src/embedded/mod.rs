@@ -231,6 +231,7 @@ impl EmbeddedStore {
             AnyMachine::Bucket(machine) => self.fast_with(machine, keyed, now),
             AnyMachine::FixedWindow(machine) => self.fast_with(machine, keyed, now),
             AnyMachine::SlidingCounter(machine) => self.fast_with(machine, keyed, now),
+            AnyMachine::Quota(machine) => self.fast_with(machine, keyed, now),
             AnyMachine::SlidingLog(_) => Ok(None),
         }
     }

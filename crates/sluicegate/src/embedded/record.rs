@@ -6,6 +6,7 @@ use sluicegate_core::{
         Machine,
         bucket::{self, Bucket},
         fixed_window::{self, FixedWindow},
+        quota::{self, Quota},
         sliding_counter::{self, SlidingCounter},
     },
     rule::AnyMachine,
@@ -48,6 +49,16 @@ impl Slotted for FixedWindow {
     }
 
     #[inline]
+    fn pack(&self, state: &Self::State) -> Numbers {
+        Numbers { a: state.start, b: state.used }
+    }
+}
+
+impl Slotted for Quota {
+    fn unpack(&self, Numbers { a, b }: Numbers) -> Self::State {
+        quota::State { start: a, used: b }
+    }
+
     fn pack(&self, state: &Self::State) -> Numbers {
         Numbers { a: state.start, b: state.used }
     }
@@ -118,6 +129,7 @@ pub(super) fn unpack(rule: &Rule, numbers: Numbers) -> Option<State> {
         AnyMachine::FixedWindow(machine) => Some(machine.unpack(numbers).into()),
         AnyMachine::SlidingCounter(machine) => Some(machine.unpack(numbers).into()),
         AnyMachine::Bucket(machine) => Some(machine.unpack(numbers).into()),
+        AnyMachine::Quota(machine) => Some(machine.unpack(numbers).into()),
         AnyMachine::SlidingLog(_) => None,
     }
 }
@@ -129,6 +141,7 @@ pub(super) fn write(question: &Question<'_>, state: State, old: Option<Numbers>,
         (AnyMachine::FixedWindow(machine), State::FixedWindow(state)) => machine.words(tick, &state),
         (AnyMachine::SlidingCounter(machine), State::SlidingCounter(state)) => machine.words(tick, &state),
         (AnyMachine::Bucket(machine), State::Bucket(state)) => machine.words(tick, &state),
+        (AnyMachine::Quota(machine), State::Quota(state)) => machine.words(tick, &state),
         (AnyMachine::SlidingLog(machine), State::SlidingLog(log)) => {
             let place = old.and_then(|numbers| (numbers.b == LOG).then_some(numbers.a));
             let reset_us = reset_us(machine, tick, &log);

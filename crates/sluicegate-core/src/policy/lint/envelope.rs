@@ -65,11 +65,12 @@ struct Envelope {
 }
 
 impl Envelope {
-    /// The bounds of the laws; a queue admits what it releases later, so it bounds nothing here.
+    /// The bounds of the laws; a queue admits what it releases later, and no interval bounds a quota, so they bound
+    /// nothing here.
     fn of(rule: &Rule) -> Option<Self> {
         let amount = u128::from(rule.amount());
         let at_once = match rule.algorithm() {
-            Algorithm::LeakyBucket => return None,
+            Algorithm::LeakyBucket | Algorithm::Quota => return None,
             Algorithm::FixedWindow => 2 * amount,
             Algorithm::SlidingLog | Algorithm::SlidingCounter => amount,
             Algorithm::TokenBucket | Algorithm::Gcra => u128::from(rule.max_cost()),
@@ -90,7 +91,8 @@ impl Envelope {
 
 /// Whether whatever the stricter rule admits, the looser one does too; may miss some, and never claims wrongly.
 fn implies(stricter: &Rule, looser: &Rule) -> bool {
-    let same = stricter.algorithm() == looser.algorithm() && stricter.window() == looser.window();
+    let same_period = stricter.window() == looser.window() && stricter.period() == looser.period();
+    let same = stricter.algorithm() == looser.algorithm() && same_period;
     // Windows that are shifted per key, or begin with a request, differ where the keys or matches do.
     let same_windows =
         stricter.align() == looser.align() && matches!(looser.align(), None | Some(Align::Epoch));
@@ -100,7 +102,7 @@ fn implies(stricter: &Rule, looser: &Rule) -> bool {
     let Some(envelope) = Envelope::of(stricter) else { return false };
     let (amount, window_us) = (u128::from(looser.amount()), looser.window().as_micros());
     match looser.algorithm() {
-        Algorithm::LeakyBucket => false,
+        Algorithm::LeakyBucket | Algorithm::Quota => false,
         Algorithm::FixedWindow | Algorithm::SlidingLog => most_within(stricter, &envelope, looser) <= amount,
         // It estimates at most what one window ended with and what the other has so far, each a burst and its inflow.
         Algorithm::SlidingCounter => envelope.at_once + envelope.within_us(window_us) <= amount,

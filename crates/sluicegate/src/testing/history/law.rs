@@ -9,7 +9,7 @@ use super::{
     line::Line,
     log::Log,
     span::{Calls, Span, Tightest},
-    windows::Windows,
+    windows::{Begins, Windows},
 };
 
 /// Decides what calls whose ticks are known only to lie in intervals say about a law.
@@ -63,7 +63,11 @@ pub(super) fn law_of(rule: &Rule, key: &str, grant: Grant) -> Box<dyn Law> {
         (Algorithm::FixedWindow, Some(Align::FirstRequest)) => Box::new(FirstRequest { amount, window }),
         (Algorithm::FixedWindow, _) => {
             let phase = rule.at(Micros::new(0), key.as_bytes()).phase.into();
-            Box::new(Windows { amount, window, phase })
+            Box::new(Windows { amount, begins: Begins::Even { window, phase } })
+        }
+        (Algorithm::Quota, _) => {
+            let period = rule.period().cloned().unwrap_or_default();
+            Box::new(Windows { amount, begins: Begins::Calendar(period) })
         }
         (Algorithm::SlidingLog, _) => Box::new(Log { amount, window }),
         (Algorithm::SlidingCounter, _) => Box::new(Counter { amount, window }),

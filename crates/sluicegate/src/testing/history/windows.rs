@@ -1,26 +1,49 @@
 //! The law of fixed windows whose begins are known: Σcost ≤ amount in each.
 
+use sluicegate_core::{Micros, Period};
+
 use super::{
     law::Law,
     line::Line,
     span::{Calls, Span, Tightest},
 };
 
-/// Windows `[k·window + phase, (k + 1)·window + phase)`.
-#[derive(Clone, Copy, Debug)]
+/// Windows, or the periods of a calendar.
+#[derive(Clone, Debug)]
 pub(super) struct Windows {
     pub(super) amount: i128,
-    pub(super) window: i128,
-    pub(super) phase: i128,
+    pub(super) begins: Begins,
+}
+
+/// Where windows begin.
+#[derive(Clone, Debug)]
+pub(super) enum Begins {
+    /// `[k·window + phase, (k + 1)·window + phase)`.
+    Even { window: i128, phase: i128 },
+    /// By a calendar; a tick is a microsecond.
+    Calendar(Period),
 }
 
 impl Windows {
     fn number(&self, tick: i128) -> i128 {
-        (tick - self.phase).div_euclid(self.window)
+        match &self.begins {
+            Begins::Even { window, phase } => (tick - phase).div_euclid(*window),
+            Begins::Calendar(period) => period.number(micros(tick)).into(),
+        }
     }
 
-    fn begin(&self, number: i128) -> i128 {
-        number * self.window + self.phase
+    /// The first and the last tick of the window that contains a tick.
+    fn window_of(&self, tick: i128) -> (i128, i128) {
+        match &self.begins {
+            Begins::Even { window, phase } => {
+                let from = self.number(tick) * window + phase;
+                (from, from + window - 1)
+            }
+            Begins::Calendar(period) => {
+                let span = period.span(micros(tick));
+                (span.start.into(), i128::from(span.end) - 1)
+            }
+        }
     }
 }
 
@@ -33,15 +56,18 @@ impl Law for Windows {
         let numbered = Calls::new(calls.admitted.iter().map(in_windows).collect(), &[]);
         let line = Line { amount: self.amount, window: 1, capacity: self.amount, queue: None };
         let tightest = line.certain(&numbered)?;
-        let (from, to) = (self.begin(tightest.from), self.begin(tightest.to + 1) - 1);
+        let of_number = |number| {
+            let mut ticks = calls.admitted.iter().flat_map(|span| [span.from, span.to]);
+            ticks.find(|tick| self.number(*tick) == number).map(|tick| self.window_of(tick))
+        };
+        let ((from, _), (_, to)) = (of_number(tightest.from)?, of_number(tightest.to)?);
         Some(Tightest { from, to, ..tightest })
     }
 
     fn possible(&self, calls: &Calls) -> Option<Tightest> {
         // The fullest window is one that something began in: later ones hold what is left of it.
         let window_of = |tick| {
-            let from = self.begin(self.number(tick));
-            let to = from + self.window - 1;
+            let (from, to) = self.window_of(tick);
             Tightest { from, to, sum: calls.at_most_in(from, to), bound: self.amount }
         };
         calls.started.ticks().map(window_of).max_by_key(Tightest::over)
@@ -53,9 +79,13 @@ impl Law for Windows {
 
     fn false_denials(&self, calls: &Calls, denied: &[Span]) -> Vec<Span> {
         let had_room = |denial: &&Span| {
-            let begin = self.begin(self.number(denial.from));
+            let (begin, _) = self.window_of(denial.from);
             calls.at_most_in(begin, denial.to) + denial.cost <= self.amount
         };
         denied.iter().filter(had_room).copied().collect()
     }
+}
+
+fn micros(tick: i128) -> Micros {
+    Micros::new(u64::try_from(tick.max(0)).unwrap_or(u64::MAX))
 }

@@ -1,0 +1,94 @@
+//! Quota: at most `amount` in each calendar period. Lua twin: `quota.lua`.
+//!
+//! **Law**: Σcost ≤ `amount` in each [`Period`]. No job resets anything: state of an earlier period counts as none.
+
+use super::{GiveBack, Machine};
+use crate::{
+    period::{Period, Span},
+    time::{At, Micros, Skew},
+};
+
+/// The largest amount: sums of two are still exact doubles. Of money in billionths of a dollar it is 2.2 million dollars.
+pub const MAX_AMOUNT: u64 = 1 << 51;
+
+/// The numbers of one quota. Its tick is the microsecond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quota {
+    pub(crate) amount: u64,
+    pub(crate) period: Period,
+}
+
+/// What is stored for one key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The first instant of the period.
+    pub start: u64,
+    /// The cost that was admitted in it.
+    pub used: u64,
+}
+
+impl Quota {
+    /// The calendar.
+    pub fn period(&self) -> &Period {
+        &self.period
+    }
+
+    /// The period that contains an instant.
+    pub fn span(&self, instant: u64) -> Span {
+        self.period.span(Micros::new(instant))
+    }
+}
+
+impl Machine for Quota {
+    type State = State;
+
+    fn fresh(&self, at: At) -> State {
+        State { start: self.span(at.now).start, used: 0 }
+    }
+
+    fn roll(&self, state: State, at: At) -> Result<State, Skew> {
+        let start = self.span(at.not_before(state.start)?).start;
+        Ok(if start > state.start { State { start, used: 0 } } else { state })
+    }
+
+    fn rebase(&self, state: State, at: At) -> State {
+        State { start: self.span(at.now).start, ..state }
+    }
+
+    fn max_cost(&self) -> u64 {
+        self.amount
+    }
+
+    fn remaining(&self, state: &State, _now: u64) -> u64 {
+        self.amount.saturating_sub(state.used)
+    }
+
+    fn admits(&self, state: &State, _now: u64, cost: u64) -> bool {
+        state.used.saturating_add(cost) <= self.amount
+    }
+
+    fn charge(&self, mut state: State, _now: u64, cost: u64) -> State {
+        state.used = state.used.saturating_add(cost);
+        state
+    }
+
+    fn retry_at(&self, state: &State, _now: u64, _cost: u64) -> u64 {
+        self.span(state.start).end
+    }
+
+    fn reset_at(&self, state: &State) -> Option<u64> {
+        (state.used > 0).then(|| self.span(state.start).end)
+    }
+
+    /// The period's first instant: whatever is counted in it is counted there.
+    fn charged_at(&self, state: &State, _now: u64) -> u64 {
+        state.start
+    }
+
+    fn give_back(&self, mut state: State, back: GiveBack) -> State {
+        if back.charged_at == state.start {
+            state.used = state.used.saturating_sub(back.unspent());
+        }
+        state
+    }
+}
