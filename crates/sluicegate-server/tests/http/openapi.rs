@@ -246,7 +246,7 @@ fn the_checker_of_these_tests_can_refuse() {
         ("/allowed", json!("yes")),
         ("/retry_after_ms", json!("soon")),
         ("/limits/0/remaining", json!(-1)),
-        ("/limits/0/algorithm", json!("quota")),
+        ("/limits/0/algorithm", json!("guess")),
         ("/limits/0", json!({})),
     ] {
         let mut bad = good.clone();
