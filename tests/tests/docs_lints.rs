@@ -70,6 +70,9 @@ fn what_is_meant_is_not_found() {
         // The stricter one does not apply to requests without a user.
         "  - { name: a, algorithm: gcra, limit: 10, per: 1m, key: [user], if_missing: skip }
   - { name: b, algorithm: gcra, limit: 100, per: 1m, key: [user] }",
+        // Money that is denied without the store, and a unit that only looks like money.
+        "  - { name: a, algorithm: gcra, limit: 10, per: 1m, key: [user], unit: eur, on_store_failure: deny }
+  - { name: b, algorithm: gcra, limit: 10, per: 1m, key: [user], unit: costumes, on_store_failure: allow }",
         "  - { name: a, algorithm: gcra, limit: 10, per: 1m, key: [user], match: { endpoint: \"{/a,/b}\" } }",
     ];
     for limits in sound {

@@ -3,7 +3,7 @@
 //! **Law.** The shares of all instances add up to exactly `floor(headroom × whole)`, whatever the whole. So the laws of
 //! all algorithms, which are sums, hold for the fleet with `headroom × amount` and `headroom × burst`.
 
-use std::num::NonZeroU32;
+use std::{fmt, num::NonZeroU32};
 
 use crate::rule::Rule;
 
@@ -37,6 +37,14 @@ impl Default for OnStoreFailure {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Headroom(u32);
+
+impl fmt::Display for Headroom {
+    /// As a policy has it: `1`, `1.5`, `0.333`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = format!("{}.{:03}", self.0 / WHOLE, self.0 % WHOLE);
+        f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
 
 impl Headroom {
     /// As much as with the store.

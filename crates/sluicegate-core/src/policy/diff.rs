@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use super::{Grant, Grants, Limit, Policy};
+use crate::share::OnStoreFailure;
 
 /// One change, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,15 @@ fn frame(old: &Policy, new: &Policy) -> Vec<Change> {
             "`slot_by` is another: every counter begins anew".to_owned(),
         ));
     }
+    if old.enforcement() != new.enforcement() {
+        let (was, is) = (old.enforcement().name(), new.enforcement().name());
+        changes.push(Change::of_policy(
+            "other",
+            format!(
+                "the domain is `{is}` instead of `{was}`, and so is every limit that was not less already"
+            ),
+        ));
+    }
     let exemptions = |policy: &Policy| -> BTreeSet<String> {
         policy.exemptions().iter().map(|one| format!("`{}` ({})", one.name, one.matcher)).collect()
     };
@@ -101,7 +111,8 @@ fn of_limit(old: &Limit, new: &Limit) -> Vec<Change> {
         note("other", format!("is `{}` instead of `{}`", new.enforcement.name(), old.enforcement.name()));
     }
     if old.on_store_failure != new.on_store_failure {
-        note("other", "does something else when the store does not answer".to_owned());
+        let (was, is) = (without_store(old.on_store_failure), without_store(new.on_store_failure));
+        note("other", format!("when the store does not answer, {is}, instead of {was}"));
     }
     if old.cache_denials != new.cache_denials {
         let verb = if new.cache_denials { "may remember" } else { "does not remember" };
@@ -123,6 +134,15 @@ fn of_limit(old: &Limit, new: &Limit) -> Vec<Change> {
         note("match", format!("{word}: {is}, instead of {was}"));
     }
     changes
+}
+
+/// What a limit does without its store.
+fn without_store(what: OnStoreFailure) -> String {
+    match what {
+        OnStoreFailure::Local { headroom } => format!("the fleet grants {headroom} times the limit"),
+        OnStoreFailure::Allow => "everything passes".to_owned(),
+        OnStoreFailure::Deny => "nothing passes".to_owned(),
+    }
 }
 
 /// What a grant's change means for the requests that it holds for; the algorithm and window are the same.
@@ -280,6 +300,32 @@ overrides:
             "a lowered for tier `pro`: 50 per 1s with bursts of 20 instead of 100 per 1s with bursts of 20; what was used is kept",
         ];
         assert_eq!(told(OLD, &new), expected);
+    }
+
+    #[test]
+    fn what_decides_and_what_happens_without_the_store_are_told_with_both_values() {
+        let limit = |more: &str| OLD.replace("burst: 20,", &format!("burst: 20, {more},"));
+        assert_eq!(
+            told(OLD, &limit("enforcement: shadow")),
+            ["a other for everybody: is `shadow` instead of `on`"]
+        );
+        let whole = told(OLD, &format!("enforcement: off\n{OLD}"));
+        let expected = " other for everybody: the domain is `off` instead of `on`, and so is every limit that was not less already";
+        assert_eq!(whole, [expected]);
+        let failure = |old: &str, new: &str| told(&limit(old), &limit(new));
+        assert_eq!(
+            failure("headroom: 1.5", "headroom: 0.25"),
+            [
+                "a other for everybody: when the store does not answer, the fleet grants 0.25 times the limit, instead of the \
+              fleet grants 1.5 times the limit"
+            ]
+        );
+        assert_eq!(
+            failure("on_store_failure: deny", "on_store_failure: allow"),
+            [
+                "a other for everybody: when the store does not answer, everything passes, instead of nothing passes"
+            ]
+        );
     }
 
     #[test]

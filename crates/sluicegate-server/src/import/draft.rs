@@ -56,6 +56,17 @@ pub(crate) struct DraftLimit {
     pub(crate) shadow: bool,
 }
 
+/// A limit that gives way where another applies.
+#[derive(Clone, Debug)]
+struct Replaced {
+    /// What the limit that gives way is called there.
+    name: String,
+    /// The requests to which the other applies.
+    matches: Vec<Test>,
+    /// What is said if there is no such limit.
+    unknown: Note,
+}
+
 impl DraftLimit {
     /// Why a policy could not hold this limit.
     pub(crate) fn objection(&self) -> Option<String> {
@@ -91,8 +102,7 @@ impl DraftLimit {
         let key: Vec<_> = self.key.iter().map(|name| scalar(name)).collect();
         let _ = writeln!(text, "    key: [{}]", key.join(", "));
         if !self.matches.is_empty() {
-            let pairs: Vec<_> = self.matches.iter().map(Test::written).collect();
-            let _ = writeln!(text, "    match: {{ {} }}", pairs.join(", "));
+            let _ = writeln!(text, "    match: {{ {} }}", written(&self.matches));
         }
         if self.skip_if_missing {
             text.push_str("    if_missing: skip\n");
@@ -103,6 +113,10 @@ impl DraftLimit {
     }
 }
 
+fn written(tests: &[Test]) -> String {
+    tests.iter().map(Test::written).collect::<Vec<_>>().join(", ")
+}
+
 /// The limits of one domain.
 #[derive(Debug)]
 struct Domain {
@@ -110,6 +124,9 @@ struct Domain {
     /// Each with the place that it comes from.
     limits: Vec<(String, DraftLimit)>,
     names: HashSet<String>,
+    /// The names that limits have here, by those that they have there.
+    called: HashMap<String, Vec<String>>,
+    replaced: Vec<Replaced>,
 }
 
 /// All domains of an import, in the order in which they were met, and what was noted.
@@ -127,8 +144,23 @@ impl Draft {
             return;
         }
         let domain = self.domain(domain);
-        limit.name = unique(&limit.name, &mut domain.names);
+        let theirs = std::mem::take(&mut limit.name);
+        limit.name = unique(&theirs, &mut domain.names);
+        domain.called.entry(theirs).or_default().push(limit.name.clone());
         domain.limits.push((format!("{}:{}", notes.file, limit.place.line), limit));
+    }
+
+    /// Lets the limit of a name, which may come later, give way for requests that another applies to.
+    pub(crate) fn replace(
+        &mut self,
+        domain: &str,
+        (name, place): (String, Place),
+        matches: Vec<Test>,
+        notes: &Notes<'_>,
+    ) {
+        let what = format!("`replaces` is left out: no limit here is made of one with the name `{name}`");
+        let unknown = Note { file: notes.file.to_owned(), line: place.line, what };
+        self.domain(domain).replaced.push(Replaced { name, matches, unknown });
     }
 
     fn domain(&mut self, name: &str) -> &mut Domain {
@@ -136,7 +168,13 @@ impl Draft {
         let index = known.unwrap_or(self.domains.len());
         if known.is_none() {
             let name = name.to_owned();
-            self.domains.push(Domain { name, limits: Vec::new(), names: HashSet::new() });
+            self.domains.push(Domain {
+                name,
+                limits: Vec::new(),
+                names: HashSet::new(),
+                called: HashMap::new(),
+                replaced: Vec::new(),
+            });
         }
         #[expect(clippy::indexing_slicing, reason = "the index was found, or is that of the one just pushed")]
         &mut self.domains[index]
@@ -149,6 +187,7 @@ impl Draft {
 
     /// Writes the policies. `origin` says in a line what they come from, `reading` how they differ as a whole.
     pub(crate) fn finish(mut self, origin: &str, reading: &[&str]) -> Result<Import, ImportError> {
+        self.notes.extend(self.domains.iter().flat_map(Domain::unknown));
         self.notes.sort();
         if self.domains.is_empty() {
             return Err(ImportError::Nothing(self.notes));
@@ -163,7 +202,32 @@ impl Domain {
     fn written(&self, head: &str) -> Imported {
         let mut text = format!("{head}version: 1\ndomain: {}\nlimits:", scalar(&self.name));
         self.limits.iter().for_each(|(origin, limit)| limit.write(origin, &mut text));
+        self.write_replaced(&mut text);
         Imported { domain: self.name.clone(), text }
+    }
+
+    /// What gives way is unlimited where the other limit applies: an override.
+    fn write_replaced(&self, text: &mut String) {
+        let known = |one: &&Replaced| self.called.contains_key(&one.name);
+        let mut overrides = self.replaced.iter().filter(known).peekable();
+        if overrides.peek().is_some() {
+            text.push_str("\noverrides:\n");
+        }
+        for one in overrides {
+            let names = self.called.get(&one.name).into_iter().flatten();
+            let limits: Vec<_> =
+                names.map(|name| format!("{}: {{ limit: unlimited }}", scalar(name))).collect();
+            let _ = writeln!(
+                text,
+                "  - match: {{ {} }}\n    limits: {{ {} }}",
+                written(&one.matches),
+                limits.join(", ")
+            );
+        }
+    }
+
+    fn unknown(&self) -> impl Iterator<Item = Note> {
+        self.replaced.iter().filter(|one| !self.called.contains_key(&one.name)).map(|one| one.unknown.clone())
     }
 }
 

@@ -215,11 +215,14 @@ impl Walk<'_, '_> {
         let place = fields.place;
         let name = fields.text("name", self.notes).map(|(name, _)| name);
         let grant = grant(&mut fields, self.notes);
-        for node in fields.list("replaces", self.notes) {
-            self.replaces(node);
-        }
+        let replaced = fields.list("replaces", self.notes);
+        let replaced: Vec<_> = replaced.into_iter().filter_map(|node| self.replaced(node)).collect();
         fields.finish(self.notes);
         let Some((amount, window_s)) = grant else { return };
+        for replaced in replaced {
+            let matches = path.iter().map(Entry::test).collect();
+            self.draft.replace(&self.domain, replaced, matches, self.notes);
+        }
         if !children.is_empty() {
             self.notes.add(
                 place,
@@ -242,16 +245,12 @@ impl Walk<'_, '_> {
         self.draft.add(&self.domain, limit, self.notes);
     }
 
-    fn replaces(&mut self, node: Node) {
-        let place = node.place;
-        let Some(mut fields) = Fields::of(node, "an entry of `replaces`", self.notes) else { return };
-        if let Some((name, _)) = fields.text("name", self.notes) {
-            self.notes.add(
-                place,
-                format!("`replaces` is left out: the limit `{name}` applies as well as this one"),
-            );
-        }
+    /// The name of a limit that gives way, and where it stands.
+    fn replaced(&mut self, node: Node) -> Option<(String, Place)> {
+        let mut fields = Fields::of(node, "an entry of `replaces`", self.notes)?;
+        let name = fields.text("name", self.notes);
         fields.finish(self.notes);
+        name
     }
 }
 

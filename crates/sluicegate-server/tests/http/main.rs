@@ -18,6 +18,7 @@ mod envoy_json;
 mod fleet;
 mod forward_auth;
 mod headers;
+mod layers;
 mod lifecycle;
 mod metrics;
 mod openapi;

@@ -3,7 +3,10 @@
 
 use std::{fs, path::Path};
 
-use sluicegate::core::{Attributes, Costs, Policy, policy::Applied};
+use sluicegate::core::{
+    Attributes, Costs, Policy,
+    policy::{Applied, Enforcement},
+};
 use sluicegate_server::import::{Import, Source, envoy, limitador};
 
 fn sample(name: &str) -> String {
@@ -73,8 +76,33 @@ fn an_envoy_configuration_counts_the_same_requests_by_the_same_keys() {
     }
     let nested = applied(policy, &[("area", "checkout"), ("caller", "bob"), ("basket", "7")]);
     assert!(nested.contains(&"area-checkout-caller 5/60s {shop:caller=bob}".to_owned()), "{nested:?}");
+    let voucher = applied(policy, &[("area", "checkout"), ("method", "voucher")]);
+    assert_eq!(voucher, ["area-checkout-method-voucher 12/31536000s {shop}"]);
+    assert_eq!(policy.limits().iter().filter(|limit| limit.enforcement == Enforcement::Shadow).count(), 1);
     let basket = "area-checkout-caller-basket 20/86400s {shop:caller=bob:basket=7}".to_owned();
     assert!(nested.contains(&basket), "{nested:?}");
+}
+
+/// There, a limit that `replaces` another is counted instead of it; here, the other is unlimited where the first applies.
+#[test]
+fn a_limit_that_replaces_another_takes_its_place_where_it_applies() {
+    let text = "domain: d
+descriptors:
+  - { key: host, rate_limit: { name: general, unit: minute, requests_per_unit: 5 } }
+  - key: plan
+    value: gold
+    descriptors:
+      - { key: user, rate_limit: { unit: minute, requests_per_unit: 50, replaces: [{ name: general }] } }
+";
+    let import = envoy::import(&[Source { name: "x", text }]).unwrap();
+    assert!(import.notes.is_empty(), "{:?}", import.notes);
+    let policies = read(&import);
+    let general = "general 5/60s {d:host=a}";
+    assert_eq!(applied(&policies[0], &[("host", "a")]), [general]);
+    assert_eq!(applied(&policies[0], &[("host", "a"), ("plan", "gold")]), [general]);
+    assert_eq!(applied(&policies[0], &[("host", "a"), ("plan", "iron"), ("user", "u")]), [general]);
+    let replaced = applied(&policies[0], &[("host", "a"), ("plan", "gold"), ("user", "u")]);
+    assert_eq!(replaced, ["general unlimited", "plan-gold-user 50/60s {d:user=u}"]);
 }
 
 #[test]
@@ -121,7 +149,7 @@ fn every_line_that_is_not_expressed_has_its_note() {
     let lines = |import: &Import| import.notes.iter().map(|note| note.line).collect::<Vec<_>>();
     let text = sample("envoy-shop.yaml");
     let line = |part| line_of(&text, part);
-    for part in ["detailed_metric", "- name: catalogue", "colour: green", "unit: decade", "x-api key"] {
+    for part in ["detailed_metric", "name: nobody", "colour: green", "unit: decade", "x-api key"] {
         assert!(lines(&from_envoy()).contains(&line(part)), "{part}: {:#?}", from_envoy().notes);
     }
     let text = sample("limitador-toys.yaml");

@@ -14,6 +14,7 @@ use super::{
 mod edges;
 mod envelope;
 mod keys;
+mod money;
 mod reach;
 mod size;
 
@@ -46,6 +47,7 @@ pub const LINTS: &[Lint] = &[
     size::BURST_ABOVE_WINDOW,
     reach::DENIES_EVERYTHING,
     edges::DOUBLE_AT_THE_EDGE,
+    money::FAIL_OPEN_ON_MONEY,
     size::HOT_COUNTER,
     size::LONG_LOG,
     reach::MEETS_NOTHING,
