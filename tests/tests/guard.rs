@@ -140,6 +140,62 @@ async fn a_call_ends_by_the_deadline_to_the_millisecond() {
     assert_eq!(begin.elapsed(), 2 * DEADLINE + 19 * MS);
 }
 
+/// One timer serves all calls: each still ends at its own time, whatever became of those before and after it.
+#[tokio::test(start_paused = true)]
+async fn calls_that_overlap_end_each_by_its_own_deadline() {
+    let (store, limit) = (Moody::new(Mood::Silent), window(1_000));
+    let deadline = Deadline::new(store.clone(), DEADLINE);
+    let begin = Instant::now();
+    let calls = (0..60u32).map(|number| {
+        let (store, deadline, limit) = (&store, &deadline, &limit);
+        async move {
+            sleep(number * MS).await;
+            // Of each four one is answered, one a little later than another, one given up, and one not answered.
+            store.set(match number % 4 {
+                0 => Mood::After(Duration::ZERO),
+                1 => Mood::After(15 * MS),
+                _ => Mood::Silent,
+            });
+            let ask = [limit.ask("alice", 1)];
+            let call = deadline.take(&ask, NOON);
+            let ended = if number % 4 == 2 { timeout(7 * MS, call).await.ok() } else { Some(call.await) };
+            let expected = number * MS
+                + [Duration::ZERO, 15 * MS, 7 * MS, DEADLINE][usize::try_from(number % 4).unwrap()];
+            assert_eq!(begin.elapsed(), expected, "{number}");
+            ended.map(|answer| answer.is_ok())
+        }
+    });
+    let ended = join_all(calls).await;
+    assert_eq!(ended, [Some(true), Some(true), None, Some(false)].repeat(15));
+}
+
+/// The timer lives in the runtime of whoever waited first. When that ends, others go on to wait for their time and no longer.
+#[test]
+fn a_call_ends_by_its_deadline_though_the_runtime_that_kept_the_time_is_gone() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (store, after) = (Moody::new(Mood::Silent), 300 * MS);
+    let deadline = Deadline::new(store, after);
+    let take = || {
+        let deadline = deadline.clone();
+        async move { deadline.take(&[window(5).ask("alice", 1)], NOON).await.map(|_| ()) }
+    };
+    let (first, second) = (runtime(), runtime());
+    let _gone = first.spawn(take());
+    // Until the first call waits, so that its runtime keeps the time.
+    while deadline.store().calls.load(Ordering::Relaxed) == 0 {
+        std::thread::yield_now();
+    }
+    std::thread::sleep(20 * MS); // and is watched
+    let begin = std::time::Instant::now();
+    let waits = second.spawn(take());
+    std::thread::sleep(20 * MS); // until the second waits too
+    first.shutdown_background();
+    let late = second.block_on(async { timeout(10 * after, waits).await });
+    assert!(late.expect("the call ends").unwrap().is_err());
+    assert!(begin.elapsed() >= after, "{:?}", begin.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_exceeds_the_bound_fails_at_once_and_counted_nothing() {
     let (store, limit) = (Moody::new(Mood::After(5 * MS)), window(100));

@@ -1,19 +1,25 @@
 //! No call waits longer.
 
-use std::time::Duration;
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
 
-use super::breaker::Probe;
+use super::{breaker::Probe, waiting::Waiting};
 use crate::store::{Counted, Once, Reason, Store, StoreError};
 
 /// A store whose calls end by a deadline. A `take` that did not end in time may have been counted all the same.
 ///
-/// It needs a tokio runtime with its timer.
+/// It needs a tokio runtime with its timer. One timer serves all calls that wait.
 #[derive(Clone, Debug)]
 pub struct Deadline<S> {
     store: S,
-    after: Duration,
+    waiting: Arc<Waiting>,
 }
 
 impl<S> Deadline<S> {
@@ -22,7 +28,7 @@ impl<S> Deadline<S> {
 
     /// Gives the calls of a store that long.
     pub fn new(store: S, after: Duration) -> Self {
-        Self { store, after }
+        Self { store, waiting: Waiting::new(after) }
     }
 
     /// The store inside.
@@ -35,11 +41,16 @@ impl<S> Deadline<S> {
         counted: Counted,
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let late = |_elapsed| {
-            let error = StoreError::new("the store did not answer by the deadline", counted);
-            Err(error.for_reason(Reason::Deadline))
+        let (mut call, mut wait) = (pin!(call), self.waiting.wait());
+        let in_time = |context: &mut Context<'_>| match call.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(answer),
+            Poll::Pending if wait.is_over(context) => {
+                let late = StoreError::new("the store did not answer by the deadline", counted);
+                Poll::Ready(Err(late.for_reason(Reason::Deadline)))
+            }
+            Poll::Pending => Poll::Pending,
         };
-        tokio::time::timeout(self.after, call).await.unwrap_or_else(late)
+        poll_fn(in_time).await
     }
 }
 

@@ -13,6 +13,7 @@ mod denials;
 mod fallback;
 mod guarded;
 mod membership;
+mod waiting;
 
 pub use bounded::Bounded;
 pub use breaker::{Breaker, Probe};
