@@ -25,6 +25,7 @@ pub mod redis_server;
 pub mod rights;
 pub mod sentinel;
 pub mod sequence;
+pub mod witness;
 
 pub use asker::Asker;
 pub use cluster::RedisCluster;
@@ -35,6 +36,7 @@ pub use postgres_server::PostgresServer;
 pub use proxy::{Fault, Proxy};
 pub use redis_server::RedisServer;
 pub use sentinel::Watched;
+pub use witness::Witness;
 
 /// The README's Rust, compiled and run.
 #[cfg(doctest)]

@@ -17,8 +17,8 @@ use sluicegate::{
 };
 use sluicegate_redis::{RedisConfig, RedisStore};
 use sluicegate_tests::{
-    Load, RedisServer,
-    fixtures::{HOUR, Limit},
+    Load, RedisServer, Witness,
+    fixtures::{HOUR, Limit, subject},
 };
 
 const NOON: Micros = Micros::from_secs(1_790_000_000);
@@ -68,7 +68,7 @@ async fn a_while() {
 async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_count() {
     let server = RedisServer::start();
     let store = store(&server);
-    let load = load(&store);
+    let (load, witness) = (load(&store), Witness::of(&store, &subject("witness")));
     let mut admin = server.admin();
     for _ in 0..5 {
         a_while().await;
@@ -82,6 +82,7 @@ async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_coun
     server.thaw();
     a_while().await;
     let told = load.end(LONGEST).await;
+    witness.held(LONGEST).await;
     // What was sent while the server stood still is answered, to nobody, before the next call is.
     let (used, admitted, unknown) = (used(&store).await, told.admitted(), told.unknown());
     eprintln!("scripts and connections lost, and a pause: {told}; {used} stored");
@@ -93,7 +94,7 @@ async fn lost_scripts_lost_connections_and_pauses_neither_lose_nor_double_a_coun
 async fn a_server_that_is_killed_and_comes_back_is_counted_on_again() {
     let mut server = RedisServer::start();
     let store = store(&server);
-    let load = load(&store);
+    let (load, witness) = (load(&store), Witness::of(&store, &subject("witness")));
     for _ in 0..3 {
         a_while().await;
         server.stop();
@@ -103,6 +104,7 @@ async fn a_server_that_is_killed_and_comes_back_is_counted_on_again() {
         load.admitted_again(Instant::now(), LONGEST).await;
     }
     let told = load.end(LONGEST).await;
+    witness.held_but_for_losses(LONGEST, 3).await;
     eprintln!("killed and started anew three times: {told}");
     assert!(told.nothing() > 0, "{told}");
     assert!(used(&store).await > 0);

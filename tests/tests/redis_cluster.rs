@@ -11,7 +11,7 @@ use sluicegate::{
 };
 use sluicegate_redis::{Record, RedisClock, RedisConfig, RedisStore, record_key};
 use sluicegate_tests::{
-    Load, RedisCluster, RedisServer,
+    Load, RedisCluster, RedisServer, Witness,
     checks::admitted_at_once,
     fixtures::{HOUR, Limit, subject},
     model::Model,
@@ -210,6 +210,8 @@ async fn fail_over(hangs: bool) {
             async move { store.take(&[limit.ask(&user, 1)], NOON).await }
         }
     });
+    // A user of the same node, and of no other caller: the witness asks at another time, by which their records have reset.
+    let witness = Witness::of(&store, &subject(&users_of(&cluster, 0, 5)[4]));
     tokio::time::sleep(Duration::from_millis(300)).await; // what a failover may lose is counted first
     let slot = cluster.slot(&record_key(&subject(&users[0])));
     if hangs {
@@ -224,6 +226,7 @@ async fn fail_over(hangs: bool) {
     let recovered = promoted.elapsed();
     assert!(recovered < RECOVERY, "{recovered:?}");
     let told = load.end(LONGEST).await;
+    witness.held_but_for_losses(LONGEST, 1).await;
     let stored: u64 = users.iter().map(|user| used(&cluster, &limit, &subject(user), 1)).sum();
     let lost = told.admitted().saturating_sub(stored);
     eprintln!(
@@ -274,6 +277,7 @@ async fn while_a_slot_moves_nothing_is_lost_or_counted_twice() {
             async move { store.take(&[ask(&own, subject), ask(&all, everyone)], NOON).await }
         }
     });
+    let witness = Witness::of(&store, &of_org(Some("witness")));
     tokio::time::sleep(Duration::from_millis(200)).await; // every record is there before it moves
     let slot = cluster.slot(&record_key(&everyone));
     let from = cluster.master_of(slot, 0);
@@ -288,6 +292,7 @@ async fn while_a_slot_moves_nothing_is_lost_or_counted_twice() {
     let after = load.told.admitted();
     load.admitted_again(Instant::now(), RECOVERY).await;
     let told = load.end(LONGEST).await;
+    witness.held(LONGEST).await;
     let each: u64 = subjects.iter().map(|subject| used(&cluster, &own, subject, from)).sum();
     let stored = used(&cluster, &all, &everyone, from);
     eprintln!("a slot moved there and back: {told}; {after} by the end of it; {stored} stored");

@@ -11,7 +11,7 @@ use sluicegate::{
 };
 use sluicegate_redis::{Finding, Record, RedisCause, RedisConfig, RedisStore, record_key};
 use sluicegate_tests::{
-    Fault, Load, Proxy, RedisServer,
+    Fault, Load, Proxy, RedisServer, Witness,
     fixtures::{HOUR, Limit, subject},
     redis_server::until,
     rights,
@@ -90,6 +90,7 @@ async fn cuts_under_load_neither_lose_nor_double_a_count() {
     let server = RedisServer::start();
     let proxy = Proxy::to(server.port());
     let store = store(&proxy.url());
+    let witness = Witness::of(&store, &subject("witness"));
     let load = Load::of(20, move |_| {
         let store = store.clone();
         async move { take(&store).await }
@@ -104,6 +105,7 @@ async fn cuts_under_load_neither_lose_nor_double_a_count() {
     }
     proxy.set(Fault::Pass);
     let told = load.end(LONGEST).await;
+    witness.held(LONGEST).await;
     let used = used(&server);
     eprintln!("cuts under load: {told}; {} cut, {used} stored", proxy.cuts());
     assert!(told.admitted() > 100 && told.unknown() > 0 && told.nothing() > 0, "{told}");

@@ -10,10 +10,10 @@ use sluicegate::{
 };
 use sluicegate_redis::{RedisClock, RedisConfig, RedisStore};
 use sluicegate_tests::{
-    Load, Watched,
+    Load, Watched, Witness,
     certs::Certs,
     checks::admitted_at_once,
-    fixtures::{HOUR, Limit},
+    fixtures::{HOUR, Limit, subject},
     rights,
 };
 
@@ -54,7 +54,7 @@ async fn after_a_failover_it_counts_exactly_again_within_two_seconds_of_the_prom
         let mut group = Watched::start();
         let store = RedisStore::open(&config(&group.url())).unwrap();
         let limit = hourly("load", AMOUNT);
-        let load = load(&store, &limit);
+        let (load, witness) = (load(&store, &limit), Witness::of(&store, &subject("witness")));
         tokio::time::sleep(Duration::from_millis(300)).await; // what a failover may lose is counted first
         if hangs {
             group.servers[0].freeze();
@@ -77,6 +77,7 @@ async fn after_a_failover_it_counts_exactly_again_within_two_seconds_of_the_prom
         assert_eq!(exact, 50);
         assert!(recovered < RECOVERY, "{recovered:?}");
         let told = load.end(LONGEST).await;
+        witness.held_but_for_losses(LONGEST, 1).await;
         let stored = used(&store, &limit, "alice").await;
         let lost = told.admitted().saturating_sub(stored);
         eprintln!(
