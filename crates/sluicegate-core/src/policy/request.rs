@@ -72,7 +72,8 @@ impl Costs {
         named.unwrap_or(u64::from(unit == REQUESTS))
     }
 
-    pub(super) fn units(&self) -> impl Iterator<Item = &str> {
+    /// The units that are named, each once.
+    pub fn units(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(unit, _)| unit.as_str())
     }
 }

@@ -17,6 +17,7 @@ mod generate;
 mod guard;
 mod kept;
 mod listeners;
+mod load;
 mod logging;
 mod migrate;
 mod origin;
@@ -64,6 +65,8 @@ enum Verb {
     Race(race::Args),
     /// Goes through what a limiter in production needs, on the running system. Exit code 1 if something fails.
     Doctor(Box<doctor::Args>),
+    /// Asks a server at a given rate, and tells the times of its answers and whether it refused as many as its policy says.
+    Load(Box<load::Args>),
     /// Proves or refutes from a history of calls that limits kept their laws. Exit code 1 refuted, 4 denied falsely.
     Verify(verify::Args),
     /// Decides the requests of a log by a policy, at the log's own times: what would it have denied, and whom?
@@ -97,6 +100,7 @@ impl Cli {
             Verb::Policy(verb) => policy::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Doctor(args) => doctor::run(&args),
+            Verb::Load(args) => load::run(&args),
             Verb::Verify(args) => verify::run(&args),
             Verb::Replay(args) => replay::run(&args),
             Verb::Completions(args) => Ok(generate::completions(&args)),

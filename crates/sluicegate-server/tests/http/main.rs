@@ -20,6 +20,7 @@ mod forward_auth;
 mod headers;
 mod layers;
 mod lifecycle;
+mod load;
 mod metrics;
 mod openapi;
 mod postgres;

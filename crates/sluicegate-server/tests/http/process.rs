@@ -14,7 +14,7 @@ use crate::{binary::Process, support::Client};
 
 /// A serving process, and a connection to its door.
 pub(crate) struct Serving {
-    process: Process,
+    pub(crate) process: Process,
     pub(crate) address: SocketAddr,
     pub(crate) client: Client,
 }
