@@ -12,6 +12,7 @@
 mod account;
 mod address;
 mod alarm;
+mod audit;
 mod gauge;
 mod name;
 mod rules;
@@ -22,6 +23,7 @@ pub use account::{
 };
 pub use address::{Address, HeldName, Network, Origin, Weight};
 pub use alarm::Alarm;
+pub use audit::{Exposure, KNOWN_POLICIES, KnownPolicy, Pacing, exposure, exposure_of_rule};
 pub use gauge::{Counter, Gauge, LEAKS, Leak, Reading};
 pub use name::{MAX_NAME_LEN, Name, NameError};
 pub use rules::{

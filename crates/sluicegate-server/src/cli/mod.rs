@@ -19,6 +19,7 @@ mod kept;
 mod listeners;
 mod load;
 mod logging;
+mod login;
 mod migrate;
 mod origin;
 mod policy;
@@ -61,6 +62,9 @@ enum Verb {
     /// Works on policy files.
     #[command(subcommand)]
     Policy(policy::Verb),
+    /// Works on logins.
+    #[command(subcommand)]
+    Login(login::Verb),
     /// Fires bursts at a limiter that is nearly full, and counts what gets through. Exit code 1 if it was too much.
     Race(race::Args),
     /// Goes through what a limiter in production needs, on the running system. Exit code 1 if something fails.
@@ -98,6 +102,7 @@ impl Cli {
             Verb::Migrate(args) => migrate::run(&args),
             Verb::Config(verb) => Ok(config::run(&verb, &self.settings)),
             Verb::Policy(verb) => policy::run(&verb),
+            Verb::Login(verb) => login::run(&verb),
             Verb::Race(args) => race::run(&args),
             Verb::Doctor(args) => doctor::run(&args),
             Verb::Load(args) => load::run(&args),

@@ -4,6 +4,7 @@
 mod config;
 mod decide;
 mod generate;
+mod login;
 mod policy;
 mod race;
 mod redis;
