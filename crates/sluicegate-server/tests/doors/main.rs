@@ -5,6 +5,7 @@
 #[path = "../shared/process.rs"]
 mod binary;
 mod certificates;
+mod conformance;
 mod proxy_protocol;
 mod slow;
 mod support;
