@@ -82,9 +82,14 @@ impl RedisServer {
 
     /// Ends the server, as a crash does, and starts an empty one in its place.
     pub fn restart(&mut self) {
+        self.begin_anew();
+        self.wait_until_it_answers();
+    }
+
+    /// Ends the server, as a crash does, and starts another, which loads what it finds in its directory first.
+    pub fn begin_anew(&mut self) {
         self.stop();
         self.process = spawn(&self.dir, self.port, &self.arguments);
-        self.wait_until_it_answers();
     }
 
     /// Ends the server, as a crash does.

@@ -77,9 +77,10 @@ impl RedisCause {
         Some(match error.code()? {
             "OOM" => "the server is full: give it more `maxmemory`, or keep other data elsewhere",
             "READONLY" => "the server is a replica: name its master, or use `redis+sentinel://`",
-            "MOVED" | "ASK" | "CROSSSLOT" | "TRYAGAIN" => {
-                "the server belongs to a cluster: use `redis+cluster://`"
+            "TRYAGAIN" => {
+                "the slot is half moved: it can be counted on when the rest of its keys has followed"
             }
+            "MOVED" | "ASK" | "CROSSSLOT" => "the server belongs to a cluster: use `redis+cluster://`",
             "MISCONF" => "the server cannot write to its disk, and so refuses to count",
             "NOREPLICAS" => "the server has fewer replicas than `min-replicas-to-write` asks for",
             "WRONGTYPE" | "MALFORMED" => "another program writes to keys that begin with `sg1:`",

@@ -60,6 +60,8 @@ enum Next {
     End(Result<Value, StoreError>),
     /// Send it to the node that serves the slot by now.
     Again,
+    /// The same a little later: the slot is half moved, as the node says.
+    Later(StoreError),
     /// Send it once to this node, which is about to be given the slot.
     Ask(Address),
 }
@@ -84,7 +86,7 @@ impl Cluster {
     /// [`StoreError`] if no node decided. A call waits for at most [`MAX_SENDS`] nodes, each of which must answer in
     /// time for it to go on.
     pub(crate) async fn run(&self, slot: Slot, call: Call<'_>) -> Result<Value, StoreError> {
-        let (mut sent_by, mut looked) = (None, false);
+        let (mut sent_by, mut looked, mut half_moved) = (None, false, None);
         for _ in 0..MAX_SENDS {
             let asking = sent_by.is_some();
             let at = match sent_by.take() {
@@ -103,13 +105,19 @@ impl Cluster {
             match self.react(slot, &at, answer).await {
                 Next::End(result) => return result,
                 Next::Again => {}
+                Next::Later(error) => {
+                    half_moved = Some(error);
+                    // No node tells when the other keys have been moved.
+                    tokio::time::sleep(TRY_AGAIN).await;
+                }
                 Next::Ask(address) => sent_by = Some(address),
             }
         }
-        Err(StoreError::new(
-            "the nodes of the redis cluster do not agree on who serves the key",
-            Counted::Nothing,
-        ))
+        let torn = || {
+            let what = "the nodes of the redis cluster do not agree on who serves the key";
+            StoreError::new(what, Counted::Nothing)
+        };
+        Err(half_moved.unwrap_or_else(torn))
     }
 
     async fn react(&self, slot: Slot, at: &Address, answer: Result<Value, RedisError>) -> Next {
@@ -126,11 +134,7 @@ impl Cluster {
                 Next::Again
             }
             (Some("ASK"), Some(address)) => Next::Ask(address),
-            (Some("TRYAGAIN"), _) => {
-                // Some of the keys have been moved. No node tells when the others are.
-                tokio::time::sleep(TRY_AGAIN).await;
-                Next::Again
-            }
+            (Some("TRYAGAIN"), _) => Next::Later(failed(&at.to_string(), error)),
             _ => Next::End(Err(failed(&at.to_string(), error))),
         }
     }
