@@ -3,7 +3,7 @@
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 
 /// Everything in PEM form.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Certs {
     /// The authority's certificate: what clients trust.
     pub ca: String,

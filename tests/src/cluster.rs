@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::{RedisServer, ports::free_port, redis_server::until};
+use crate::{RedisServer, certs::Certs, ports::free_port, redis_server::until};
 
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
@@ -22,7 +22,17 @@ impl RedisCluster {
 
     /// The same, with further arguments of every server.
     pub fn with(arguments: &[&str]) -> Self {
-        let cluster = Self { nodes: (0..2 * MASTERS).map(|_| node(arguments)).collect() };
+        Self::of(|own| RedisServer::with(&[own, arguments].concat()))
+    }
+
+    /// The same, with nothing but TLS between the nodes.
+    pub fn with_tls(certs: &Certs) -> Self {
+        let by_tls = ["--tls-cluster", "yes", "--tls-replication", "yes"];
+        Self::of(|own| RedisServer::with_certs(certs, &[own, &by_tls].concat()))
+    }
+
+    fn of(server: impl Fn(&[&str]) -> RedisServer) -> Self {
+        let cluster = Self { nodes: (0..2 * MASTERS).map(|_| node(&server)).collect() };
         cluster.give_slots();
         cluster.meet();
         cluster.replicate();
@@ -38,6 +48,13 @@ impl RedisCluster {
     pub fn url_with(&self, before: &str) -> String {
         let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
         format!("redis+cluster://{before}{}", hosts.join(","))
+    }
+
+    /// The URL over TLS, with what stands before the hosts.
+    pub fn tls_url_with(&self, before: &str) -> String {
+        let host = |node: &RedisServer| node.tls_url().0.trim_start_matches("rediss://").to_owned();
+        let hosts: Vec<String> = self.nodes.iter().map(host).collect();
+        format!("rediss+cluster://{before}{}", hosts.join(","))
     }
 
     /// The slot of a key.
@@ -151,11 +168,9 @@ fn info(node: &RedisServer) -> String {
     redis::from_redis_value(node.command(&["CLUSTER", "INFO"])).expect("the state of the cluster")
 }
 
-fn node(arguments: &[&str]) -> RedisServer {
+fn node(server: impl Fn(&[&str]) -> RedisServer) -> RedisServer {
     // By default the nodes talk to each other on their port plus 10,000, which another test may hold.
     let bus = free_port().to_string();
-    let mut all = vec!["--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-port", &bus];
-    all.extend(["--cluster-replica-validity-factor", "0"]);
-    all.extend(arguments);
-    RedisServer::with(&all)
+    let timeout = ["--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"];
+    server(&[&["--cluster-enabled", "yes", "--cluster-port", &bus][..], &timeout].concat())
 }

@@ -45,6 +45,11 @@ impl RedisServer {
         Self::launch(&[], Some((free_port(), Certs::new())))
     }
 
+    /// A server that also speaks TLS, with this certificate, and with further arguments.
+    pub fn with_certs(certs: &Certs, arguments: &[&str]) -> Self {
+        Self::launch(arguments, Some((free_port(), certs.clone())))
+    }
+
     /// A server whose wall clock [`RedisServer::set_clock`] sets.
     pub fn with_clock_of_its_own() -> Self {
         let dir = TempDir::new().expect("a temporary directory");
@@ -158,9 +163,15 @@ impl RedisServer {
 
     /// Makes it a replica of another server, and waits until it has all that the other has.
     pub fn follow(&self, master: &Self) {
-        self.command(&["REPLICAOF", "127.0.0.1", &master.port.to_string()]);
+        self.command(&["REPLICAOF", "127.0.0.1", &master.port_of_replication().to_string()]);
         let linked = || self.info("replication").contains("master_link_status:up");
         until("a replica is in step", linked);
+    }
+
+    /// The port that replicas and sentinels come to.
+    pub fn port_of_replication(&self) -> u16 {
+        let by_tls = self.arguments.iter().any(|argument| argument == "--tls-replication");
+        self.tls.as_ref().filter(|_| by_tls).map_or(self.port, |(port, _)| *port)
     }
 
     /// Waits until a replica has everything that this master has been told so far.

@@ -40,11 +40,21 @@ impl Watched {
 
     /// The same, with further lines in the sentinels' configuration.
     pub fn with(lines: &[&str]) -> Self {
-        let server =
-            || RedisServer::with(&["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"]);
-        let servers = vec![server(), server()];
-        servers[1].follow(&servers[0]);
+        Self::of(lines, |arguments, _certs| RedisServer::with(arguments))
+    }
+
+    /// The same, with nothing but TLS between sentinels and servers, and to the servers that sentinels name.
+    pub fn with_tls_throughout() -> Self {
+        Self::of(&["tls-replication yes"], |arguments, certs| {
+            RedisServer::with_certs(certs, &[arguments, &["--tls-replication", "yes"]].concat())
+        })
+    }
+
+    fn of(lines: &[&str], server: impl Fn(&[&str], &Certs) -> RedisServer) -> Self {
         let certs = Certs::new();
+        let arguments = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+        let servers = vec![server(&arguments, &certs), server(&arguments, &certs)];
+        servers[1].follow(&servers[0]);
         let sentinels: Vec<Sentinel> =
             (0..SENTINELS).map(|_| Sentinel::of(&servers[0], lines, &certs)).collect();
         for sentinel in &sentinels {
@@ -71,6 +81,13 @@ impl Watched {
         format!("redis+sentinel://{}/{MASTER}?sentinel_tls=yes", hosts.join(","))
     }
 
+    /// The URL that speaks TLS to sentinels and to the master, with what stands before the hosts.
+    pub fn url_with_tls_throughout(&self, before: &str) -> String {
+        let hosts: Vec<String> =
+            self.sentinels.iter().map(|one| format!("localhost:{}", one.tls_port)).collect();
+        format!("rediss+sentinel://{before}{}/{MASTER}", hosts.join(","))
+    }
+
     /// Waits until this server is a master, and tells when that was seen.
     pub fn promoted(&self, server: usize) -> Instant {
         until("a replica is promoted", || self.servers[server].is_master());
@@ -93,7 +110,7 @@ impl Sentinel {
              tls-ca-cert-file ca.pem\ntls-auth-clients no\nbind 127.0.0.1\ndir {}\nsentinel monitor {MASTER} 127.0.0.1 {} 2\n\
              sentinel down-after-milliseconds {MASTER} 500\nsentinel failover-timeout {MASTER} 2000\n",
             dir.path().display(),
-            master.port()
+            master.port_of_replication()
         );
         for line in lines {
             config.push_str(line);
