@@ -28,6 +28,7 @@ mod replay;
 mod security;
 mod serve;
 mod sources;
+mod supervisor;
 mod verify;
 mod watch;
 

@@ -19,6 +19,7 @@ use super::{
     origin::Origin,
     security::SecurityArgs,
     sources::{self, Sources, Unread},
+    supervisor::Supervisor,
     watch::{Files, Texts, Unusable, Watch},
 };
 use crate::{
@@ -146,7 +147,9 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let (entry, tokens) = (args.security.entry()?, args.security.tokens()?);
     let listeners = args.listen.bind().await?;
     let admin_token = listeners.admin.is_some().then(|| args.token.read()).transpose()?;
-    let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?.shared();
+    let supervisor = Arc::new(Supervisor::of_environment());
+    let stop = stop_signal().map_err(|error| Failure::undecided(with_causes(&error)))?;
+    let stop = told(stop, supervisor.clone()).shared();
     let (reload, reloads) = mpsc::channel(1);
     let watch = Watch::new(files, texts, control.clone(), reloads);
     tokio::spawn(watch.map_err(|error| Failure::undecided(with_causes(&error)))?.run());
@@ -154,6 +157,8 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     if let Some(certificates) = entry.certificates.clone() {
         tokio::spawn(certificates.keep_fresh());
     }
+    supervisor.ready();
+    tokio::spawn(async move { supervisor.watch().await });
 
     let (drain, head_timeout) = (Duration::from_millis(args.drain_ms.into()), args.security.head_timeout());
     let config = http::Config { entry: entry.clone(), drain, head_timeout, ..http::Config::default() };
@@ -182,6 +187,12 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
         tokio::join!(http, OptionFuture::from(grpc), OptionFuture::from(resp), OptionFuture::from(admin));
     grpc.transpose().map_err(|error| Failure::undecided(with_causes(&error)))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The stop, of which the supervisor is told.
+async fn told(stop: impl Future<Output = ()>, supervisor: Arc<Supervisor>) {
+    stop.await;
+    supervisor.stopping();
 }
 
 /// Where it stands what is to be in force.

@@ -8,5 +8,6 @@ mod certificates;
 mod conformance;
 mod proxy_protocol;
 mod slow;
+mod supervised;
 mod support;
 mod tokens;

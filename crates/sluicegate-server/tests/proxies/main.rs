@@ -4,6 +4,7 @@
 #[path = "../shared/process.rs"]
 mod binary;
 mod envoy;
+mod restarts;
 mod support;
 
 use std::{fs, process::Command, thread};

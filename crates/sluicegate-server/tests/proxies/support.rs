@@ -72,12 +72,16 @@ impl Place {
     /// Starts the proxy, and waits until it listens.
     pub(crate) fn start(self, mut proxy: Command) -> Proxied {
         let running = Running::start(proxy.current_dir(self.folder.path()));
-        let begun = Instant::now();
-        while TcpStream::connect(self.proxy).is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(20), "{proxy:?} does not listen");
-            thread::sleep(Duration::from_millis(20)); // Nothing tells when a proxy starts to listen.
-        }
+        until_it_listens(self.proxy);
         Proxied { place: self, _proxy: running }
+    }
+}
+
+pub(crate) fn until_it_listens(address: SocketAddr) {
+    let begun = Instant::now();
+    while TcpStream::connect(address).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nobody listens at {address}");
+        thread::sleep(Duration::from_millis(20)); // Nothing tells when a proxy starts to listen.
     }
 }
 
@@ -109,10 +113,10 @@ impl Limiter {
 }
 
 /// A process that ends with this value.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    fn start(command: &mut Command) -> Self {
+    pub(crate) fn start(command: &mut Command) -> Self {
         Self(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
@@ -227,7 +231,8 @@ impl Proxied {
     }
 }
 
-fn exchange(mut stream: TcpStream, request: &str) -> Reply {
+/// One request on a connection of its own, and its answer.
+pub(crate) fn exchange(mut stream: TcpStream, request: &str) -> Reply {
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
