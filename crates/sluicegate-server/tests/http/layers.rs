@@ -19,7 +19,7 @@ version: 1
 limits:
   - { name: edge, algorithm: fixed_window, limit: 10000, per: 1m, key: [] }
   - { name: application, algorithm: sliding_counter, limit: 100, per: 1m, key: [user] }
-  - { name: month, algorithm: fixed_window, limit: 10000, per: 30d, align: first_request, key: [user] }
+  - { name: billing, algorithm: quota, limit: 10000, period: { every: month }, key: [user] }
 ";
 
 fn one_user_sends_150_in_a_minute(store: impl SureStore + Clone + 'static) {
@@ -38,7 +38,7 @@ fn one_user_sends_150_in_a_minute(store: impl SureStore + Clone + 'static) {
         let limits = server.post("/v1/peek", body).json()["limits"].clone();
         [0, 1, 2].map(|at| limits[at]["remaining"].clone())
     };
-    assert_eq!(rest("alice"), [9_900, 0, 9_900], "the denied 50 cost the edge and the month nothing");
+    assert_eq!(rest("alice"), [9_900, 0, 9_900], "the denied 50 cost the edge and the bill nothing");
     assert_eq!(rest("bob"), [9_900, 100, 10_000]);
 }
 
