@@ -225,6 +225,64 @@ mod tests {
         assert!(matches!(parse(whole), Ok(Some(_))));
     }
 
+    /// Random bytes and random damage to commands: nothing panics, and a longer piece of the same bytes never takes back what
+    /// a shorter one has said.
+    #[test]
+    fn what_a_parser_has_said_once_holds_for_all_that_follows() {
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..20_000 {
+            let mut bytes: Vec<u8> = if random.bool() {
+                (0..random.usize(..80)).map(|_| b"*$0123-\r\n\"'\\ x\xff"[random.usize(..15)]).collect()
+            } else {
+                encode(&random_words(&mut random))
+            };
+            if let Some(at) = random.usize(..=bytes.len()).checked_sub(1) {
+                bytes[at] = if random.bool() { random.u8(..) } else { bytes[at] };
+            }
+            let whole = parse(&bytes);
+            for len in 0..bytes.len() {
+                match parse(&bytes[..len]) {
+                    Ok(None) => {}
+                    said => assert_eq!(said, whole, "seed {seed}: {} at {len}", bytes.escape_ascii()),
+                }
+            }
+            if let Ok(Some(parsed)) = whole {
+                let len: usize = parsed.words.iter().map(|word| word.len()).sum();
+                assert!(parsed.end <= bytes.len() && len <= parsed.end && parsed.words.len() <= MAX_WORDS);
+            }
+        }
+    }
+
+    #[test]
+    fn words_of_any_bytes_are_read_as_they_were_written() {
+        let seed = fastrand::u64(..);
+        let mut random = fastrand::Rng::with_seed(seed);
+        for _ in 0..2_000 {
+            let written = random_words(&mut random);
+            assert_eq!(words(&encode(&written)), written, "seed {seed}");
+        }
+    }
+
+    fn random_words(random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
+        let word = |random: &mut fastrand::Rng| {
+            let len = random.usize(..12);
+            std::iter::repeat_with(|| random.u8(..)).take(len).collect()
+        };
+        let count = random.usize(..6);
+        std::iter::repeat_with(|| word(random)).take(count).collect()
+    }
+
+    fn encode(words: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            bytes.extend(format!("${}\r\n", word.len()).into_bytes());
+            bytes.extend(word);
+            bytes.extend(b"\r\n");
+        }
+        bytes
+    }
+
     #[test]
     fn what_cannot_become_a_command_is_refused_at_once() {
         let cases: [(&[u8], ProtocolError); 10] = [
