@@ -123,7 +123,8 @@ fn a_record_that_is_none_gives_nothing_back_and_nothing_is_written() {
     let window = Limit::new("w", Rule::fixed_window(5, HOUR, Align::Epoch).unwrap());
     let tag = [&[1][..], &window.id.as_u32().to_le_bytes()].concat();
     let entry = [&tag[..], &[9, 0, 0, 0, 0], &0_f64.to_le_bytes(), &4_f64.to_le_bytes()].concat();
-    let part = [&tag[..], &0_f64.to_le_bytes(), &9_f64.to_le_bytes(), &1_f64.to_le_bytes()].concat();
+    let numbers = [0_f64, 9.0, 1.0, 0.0].map(f64::to_le_bytes).concat();
+    let part = [&tag[..], &numbers].concat();
     for (key, record) in keys.iter().zip([entry.as_slice(), &[9; 26]]) {
         redis::cmd("SET").arg(key).arg(record).arg("EX").arg(60).exec(&mut admin).unwrap();
     }

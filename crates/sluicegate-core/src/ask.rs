@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use sha2::{Digest, Sha256};
 
-use crate::{rule::Rule, share::OnStoreFailure};
+use crate::{algorithm::GiveBack, rule::Rule, share::OnStoreFailure};
 
 /// One limit, one key, one cost. A request becomes a list of asks, decided together.
 #[derive(Clone, Debug)]
@@ -27,6 +27,24 @@ impl<'a> Ask<'a> {
     /// An ask of a limit that decides locally when the store cannot.
     pub fn new(rule: &'a Rule, id: LimitId, subject: Subject, cost: u64) -> Self {
         Self { rule, id, subject, cost, on_store_failure: OnStoreFailure::default(), cache_denials: false }
+    }
+}
+
+/// What an admitted ask turned out to cost.
+#[derive(Clone, Debug)]
+pub struct Charge<'a> {
+    /// The ask; its cost is what was charged then, 0 for what was never asked.
+    pub ask: Ask<'a>,
+    /// The tick of the charge, as [`Question::charged_now`](crate::Question::charged_now) told it then.
+    pub charged_at: u64,
+    /// What it cost.
+    pub actual: u64,
+}
+
+impl Charge<'_> {
+    /// The charge as the arithmetic sees it.
+    pub fn as_give_back(&self) -> GiveBack {
+        GiveBack { charged_at: self.charged_at, held: self.ask.cost, actual: self.actual }
     }
 }
 

@@ -16,7 +16,7 @@ mod share;
 mod state;
 mod time;
 
-pub use ask::{Ask, LimitId, Subject};
+pub use ask::{Ask, Charge, LimitId, Subject};
 pub use decision::{AskDecision, DecidedBy, Decision, Retry};
 pub use once::{Payload, RequestId, RequestIdError};
 pub use period::{Every, Period, PeriodError, Span, Weekday};

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
 use sha2::{Digest, Sha256};
 
-use crate::ask::Ask;
+use crate::ask::{Ask, Charge};
 
 /// What a caller names a request by: 1 to 128 bytes of printable ASCII without spaces, such as a UUID.
 ///
@@ -89,12 +89,23 @@ impl Payload {
     pub fn of(asks: &[Ask<'_>]) -> Self {
         let mut hasher = Sha256::new();
         for ask in asks {
-            // A subject is printable ASCII: the line's end closes it.
-            hasher.update(ask.id.as_u32().to_le_bytes());
-            hasher.update(ask.cost.to_le_bytes());
-            hasher.update(ask.subject.as_str());
-            hasher.update("\n");
+            push_ask(&mut hasher, ask);
         }
+        Self::end(hasher)
+    }
+
+    /// Of what these charges turned out to cost, in this order. When they were charged is no part of it: a debit that is made
+    /// again is made later.
+    pub fn of_charges(charges: &[Charge<'_>]) -> Self {
+        let mut hasher = Sha256::new();
+        for charge in charges {
+            push_ask(&mut hasher, &charge.ask);
+            hasher.update(charge.actual.to_le_bytes());
+        }
+        Self::end(hasher)
+    }
+
+    fn end(hasher: Sha256) -> Self {
         let digest: [u8; 32] = hasher.finalize().into();
         let (payload, _rest) = digest.split_first_chunk().unwrap_or((&[0; Self::LEN], &[]));
         Self(*payload)
@@ -104,4 +115,12 @@ impl Payload {
     pub const fn as_bytes(&self) -> &[u8; Self::LEN] {
         &self.0
     }
+}
+
+fn push_ask(hasher: &mut Sha256, ask: &Ask<'_>) {
+    // A subject is printable ASCII: the line's end closes it.
+    hasher.update(ask.id.as_u32().to_le_bytes());
+    hasher.update(ask.cost.to_le_bytes());
+    hasher.update(ask.subject.as_str());
+    hasher.update("\n");
 }

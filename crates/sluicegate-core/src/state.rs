@@ -150,6 +150,35 @@ impl Question<'_> {
         paired!(self.rule, state, |machine, state| machine.give_back(state, back).into(), else other => other)
     }
 
+    /// The tick under which a cost is counted that is charged now, to be kept for [`Question::settle`].
+    pub fn charged_now(&self) -> u64 {
+        self.charged_at(&self.fresh())
+    }
+
+    /// The stored state (not rolled) after a charge turned out to cost something else. A rate limit gets back what was not
+    /// used; a quota counts what was used, more or less.
+    ///
+    /// ```
+    /// use sluicegate_core::{Micros, Period, Question, Rule, algorithm::GiveBack};
+    /// let rule = Rule::quota(100, Period::default())?;
+    /// let question = Question { rule: &rule, key: b"acme", cost: 40, now: Micros::from_secs(1_800_000_000) };
+    /// let held = question.charge(question.fresh());
+    /// let charge = GiveBack { charged_at: question.charged_now(), held: 40, actual: 130 };
+    /// let settled = question.settle(Some(held), charge).ok_or("nothing is stored")?;
+    /// assert_eq!(question.report(&settled, false).remaining, Some(0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn settle(&self, stored: Option<State>, charge: GiveBack) -> Option<State> {
+        match (self.rule.machine(), stored) {
+            (AnyMachine::Quota(machine), Some(State::Quota(state))) => {
+                machine.settle(Some(state), charge, self.at().now).map(Into::into)
+            }
+            (AnyMachine::Quota(machine), _) => machine.settle(None, charge, self.at().now).map(Into::into),
+            (_, stored) => stored.map(|state| self.give_back(state, charge)),
+        }
+    }
+
     /// The instant from which the key is as if never used, in microseconds; `None` if it is so in this state.
     #[inline]
     pub fn reset_at_us(&self, state: &State) -> Option<u64> {

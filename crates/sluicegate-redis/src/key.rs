@@ -8,6 +8,7 @@
 //!                         can have
 //!         | "a"           attempts at a request with an id that is decided in several slots
 //!         | "p"           what such a request counted in one of them
+//!         | "t"           what was settled under an id
 //!         | "c"           the assignments of a domain, under the tag "{!config:" domain "}"
 //!         | "login"       guesses: of an account under the tag "{!login:" mark "}", of a network and its addresses under
 //!                         the tag "{!login:" mark of the network "}", the latter with ":" and the address's mark
@@ -25,6 +26,7 @@ const STATES: &str = ":s";
 const IDS: &str = ":i:";
 const ATTEMPTS: &str = ":a:";
 const PARTS: &str = ":p:";
+const SETTLEMENTS: &str = ":t:";
 /// The key of the list of instances.
 pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
 
@@ -61,6 +63,11 @@ pub fn record_key(subject: &Subject) -> String {
 /// ```
 pub fn id_key(scope: &str, id: &RequestId) -> String {
     [PREFIX, scope, IDS, id.as_str()].concat()
+}
+
+/// The key of what was settled under an id within its scope.
+pub(crate) fn settlement_key(scope: &str, id: &RequestId) -> String {
+    [PREFIX, scope, SETTLEMENTS, id.as_str()].concat()
 }
 
 /// The key of the attempts at a request with an id.

@@ -36,6 +36,7 @@ mod record;
 pub mod script;
 mod sentinel;
 mod server;
+mod settle;
 mod source;
 mod split;
 mod store;

@@ -1,10 +1,11 @@
 //! Asks as the scripts read them: `take_head.lua` says the layout.
 
 use sluicegate::core::{
-    Ask, Micros, Rule, Tick,
+    Ask, Charge, Micros, Rule, Span, Tick,
     algorithm::{
         GiveBack, Machine,
         bucket::{Bucket, Shape},
+        quota::Quota,
     },
     rule::AnyMachine,
 };
@@ -50,23 +51,41 @@ pub(crate) fn push_ask(packed: &mut Vec<u8>, ask: &Ask<'_>, now: Micros) {
     }
 }
 
-/// Appends what comes back of an ask's charge: `give_back.lua` says the layout.
+/// Appends what comes back of an ask's charge: `give_back_head.lua` says the layout.
 pub(crate) fn push_give_back(packed: &mut Vec<u8>, ask: &Ask<'_>, back: GiveBack) {
     let unspent = back.unspent();
     let (span, returned) = match ask.rule.machine() {
         // Others may stand behind the place in the queue by now: nothing comes back.
         AnyMachine::Bucket(machine) if matches!(machine.shape(), Shape::Queue { .. }) => return,
         AnyMachine::Bucket(machine) => (machine.amount(), machine.added_by(unspent)),
-        AnyMachine::Quota(machine) => {
-            let period = machine.span(back.charged_at);
-            (period.end.saturating_sub(period.start), unspent)
-        }
+        AnyMachine::Quota(machine) => (length_of_period(machine, back), unspent),
         _ => (ask.rule.window_ticks(), unspent),
     };
+    push_part(packed, ask, [back.charged_at, span, returned, 0]);
+}
+
+/// Appends what a charge turned out to cost: a quota counts it in the place of what was held.
+pub(crate) fn push_charge(packed: &mut Vec<u8>, charge: &Charge<'_>) {
+    let (ask, back) = (&charge.ask, charge.as_give_back());
+    match ask.rule.machine() {
+        AnyMachine::Quota(machine) => {
+            let span = length_of_period(machine, back);
+            push_part(packed, ask, [back.charged_at, span, back.held, back.actual]);
+        }
+        _ => push_give_back(packed, ask, back),
+    }
+}
+
+fn push_part(packed: &mut Vec<u8>, ask: &Ask<'_>, numbers: [u64; 4]) {
     packed.extend_from_slice(&Tag::of(ask.id, ask.rule).to_bytes());
-    for number in [back.charged_at, span, returned] {
+    for number in numbers {
         packed.extend_from_slice(&to_double(number).to_le_bytes());
     }
+}
+
+fn length_of_period(machine: &Quota, back: GiveBack) -> u64 {
+    let Span { start, end } = machine.span(back.charged_at);
+    end.saturating_sub(start)
 }
 
 /// What a tag says about the tick, beside the machine.

@@ -78,6 +78,14 @@ pub const RELEASE: &str = concat!(
     include_str!("lua/give_back.lua"),
     "call('DEL', KEYS[count + 1])\nreturn records\n"
 );
+/// Settles charges, once for an id.
+pub const SETTLE: &str = concat!(
+    include_str!("lua/settle_head.lua"),
+    include_str!("lua/give_back_head.lua"),
+    include_str!("lua/settle_check.lua"),
+    include_str!("lua/give_back.lua"),
+    "call('SET', KEYS[count + 1], ARGV[count + 1], 'EX', '86410')\nreturn ''\n"
+);
 /// Drops one state.
 pub const FORGET: &str = include_str!("lua/forget.lua");
 /// Reads several records.

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use redis::{Cmd, Value};
 use sluicegate::{
-    Clock, Counted, Merged, Once, Reason, Store, StoreError,
+    Clock, Counted, Merged, Once, Reason, Settled, Store, StoreError,
     core::{
-        Ask, AskDecision, Decision, LimitId, MAX_SKEW_US, Micros, Question, RequestId, Rule, State, Subject,
-        algorithm::GiveBack, policy::MAX_APPLIED,
+        Ask, AskDecision, Charge, Decision, LimitId, MAX_SKEW_US, Micros, Question, RequestId, Rule, State,
+        Subject, algorithm::GiveBack, policy::MAX_APPLIED,
     },
     guard::Probe,
 };
@@ -53,6 +53,7 @@ pub(crate) struct Scripts {
     pub(crate) finish: Script,
     pub(crate) give_back: Script,
     pub(crate) release: Script,
+    pub(crate) settle: Script,
     forget: Script,
     look: Script,
 }
@@ -108,6 +109,7 @@ impl RedisStore {
             finish: Script::new(script::FINISH),
             give_back: Script::new(script::GIVE_BACK),
             release: Script::new(script::RELEASE),
+            settle: Script::new(script::SETTLE),
             forget: Script::new(script::FORGET),
             look: Script::new(script::LOOK),
         };
@@ -302,6 +304,18 @@ impl Store for RedisStore {
         Ok(Decision::of(merged.spread(&peeked)))
     }
 
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        if charges.is_empty() {
+            return Ok(Settled::Done);
+        }
+        self.settle_once(id, charges, now).await
+    }
+
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
         let (mut call, key) = (self.scripts.forget.call(1, 1, 128), record_key(subject));
         call.arg(key.as_str()).arg(id.as_u32());
@@ -443,7 +457,12 @@ impl Taken {
 }
 
 /// The call that gives back the packed parts of each ask; `last` is one more key and its argument.
-fn give_back_call(script: &Script, groups: &[Group], parts: &[Vec<u8>], last: Option<(&str, &[u8])>) -> Cmd {
+pub(crate) fn give_back_call(
+    script: &Script,
+    groups: &[Group],
+    parts: &[Vec<u8>],
+    last: Option<(&str, &[u8])>,
+) -> Cmd {
     let bytes =
         groups.iter().map(|group| group.key.len()).sum::<usize>() + parts.iter().map(Vec::len).sum::<usize>();
     let keys = groups.len() + usize::from(last.is_some());

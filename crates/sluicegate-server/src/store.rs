@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use prometheus_client::metrics::histogram::Histogram;
 use sluicegate::{
-    Clock, Once, Reason, Store, StoreError, SureStore, SystemClock, Verb,
-    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
+    Clock, Once, Reason, Settled, Store, StoreError, SureStore, SystemClock, Verb,
+    core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
     guard::{GuardConfig, Guarded, Membership},
 };
@@ -201,6 +201,18 @@ impl Store for AnyStore {
         }
     }
 
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        match self {
+            Self::Memory(store) => store.settle(id, charges, now).await,
+            Self::Redis(store) => store.settle(id, charges, now).await,
+        }
+    }
+
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
         match self {
             Self::Memory(store) => store.forget(id, subject).await,
@@ -294,6 +306,18 @@ impl Store for ServedStore {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.decide(Verb::Peek, asks, now).await)
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        match self {
+            Self::Memory(store) => store.settle(id, charges, now).await,
+            Self::Redis(store) => store.settle(id, charges, now).await,
+        }
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

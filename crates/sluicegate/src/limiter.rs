@@ -128,6 +128,12 @@ pub enum LimiterError {
     /// The store could not decide.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The id was settled with other costs, or they were counted under it; nothing was changed.
+    #[error("the id `{0}` was settled with other costs")]
+    OtherCosts(RequestId),
+    /// The hold is more than a day old: whether it was settled is not known any more.
+    #[error("the hold `{0}` was not settled within a day")]
+    TooLate(RequestId),
     /// The id names another request, which was admitted. This one was not decided.
     #[error("the id `{0}` was used for another request")]
     OtherRequest(RequestId),
@@ -263,7 +269,7 @@ impl<S: Store, C: Clock> Limiter<S, C> {
     }
 
     /// The same of a request with an id: when it is made again, the limits in shadow have counted it before.
-    async fn tell_once<'p>(
+    pub(crate) async fn tell_once<'p>(
         &self,
         matched: &Matched<'p>,
         pick: Pick,

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, error::Error, fmt, sync::Arc};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
+use sluicegate_core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject};
 
 use crate::limiter::Verb;
 
@@ -35,6 +35,19 @@ pub trait Store: Send + Sync {
         now: Micros,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
+    /// Replaces what charges cost by what they turned out to cost, under an id of its own. No limit refuses it, and it is
+    /// done once: made again within [`RequestId::LIFETIME`] it changes nothing.
+    ///
+    /// A store that does not say otherwise settles nothing.
+    fn settle(
+        &self,
+        _id: &RequestId,
+        _charges: &[Charge<'_>],
+        _now: Micros,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        std::future::ready(Err(StoreError::new("this store settles nothing", Counted::Nothing)))
+    }
+
     /// Drops the state of one limit and subject, and nothing else. Answers whether there was any.
     fn forget(&self, id: LimitId, subject: &Subject)
     -> impl Future<Output = Result<bool, StoreError>> + Send;
@@ -64,6 +77,15 @@ impl<S: Store> Store for Arc<S> {
         now: Micros,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send {
         (**self).peek(asks, now)
+    }
+
+    fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
+        (**self).settle(id, charges, now)
     }
 
     fn forget(
@@ -112,6 +134,15 @@ pub enum Once {
     },
     /// The id names another request, which was admitted; this one was not decided.
     OtherRequest,
+}
+
+/// What a store says to a settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settled {
+    /// It is done, now or before.
+    Done,
+    /// The id was settled with other costs; nothing was changed.
+    OtherCosts,
 }
 
 /// Whether a call that failed may have counted.

@@ -1,6 +1,7 @@
 //! Quota: at most `amount` in each calendar period. Lua twin: `quota.lua`.
 //!
-//! **Law**: Σcost ≤ `amount` in each [`Period`]. No job resets anything: state of an earlier period counts as none.
+//! **Law**: after each admitted cost Σcost ≤ `amount` in each [`Period`]; only what is settled or debited may exceed it.
+//! No job resets anything: state of an earlier period counts as none.
 
 use super::{GiveBack, Machine};
 use crate::{
@@ -10,6 +11,8 @@ use crate::{
 
 /// The largest amount: sums of two are still exact doubles. Of money in billionths of a dollar it is 2.2 million dollars.
 pub const MAX_AMOUNT: u64 = 1 << 51;
+/// What is used is counted up to here, far above any amount: the last exact double.
+const MAX_USED: u64 = 1 << 53;
 
 /// The numbers of one quota. Its tick is the microsecond.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,26 @@ impl Quota {
     /// The period that contains an instant.
     pub fn span(&self, instant: u64) -> Span {
         self.period.span(Micros::new(instant))
+    }
+}
+
+impl Quota {
+    /// The stored state (not rolled) after a charge turned out to cost something else. It is never refused, and counts in
+    /// the charge's own period: one that is over by `now` holds nobody up, and a later one is not touched. Where the charge is
+    /// not known any more, all that it cost is counted.
+    #[must_use]
+    pub fn settle(&self, stored: Option<State>, charge: GiveBack, now: u64) -> Option<State> {
+        let GiveBack { charged_at, held, actual } = charge;
+        let is_over = self.span(charged_at).end <= now;
+        match stored {
+            Some(State { start, used }) if start == charged_at => {
+                let used = used.saturating_sub(held).saturating_add(actual).min(MAX_USED);
+                Some(State { start, used })
+            }
+            Some(state) if state.start > charged_at => Some(state),
+            stored if is_over || actual == 0 => stored,
+            _ => Some(State { start: charged_at, used: actual.min(MAX_USED) }),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
+local lives = {}
 for i = 1, count do
-  local record, parts, written = call('GET', KEYS[i]) or '', ARGV[i], {}
-  local from, size = 1, #record
+  local record, parts, written, seen = call('GET', KEYS[i]) or '', ARGV[i], {}, {}
+  local from, size, last, anew = 1, #record, 0, false
   while from <= size do
     local found, resets, first, second = unpack('<I5I5dd', record, from)
     local machine = found % 256
@@ -9,10 +10,10 @@ for i = 1, count do
       return redis.error_reply('MALFORMED the record is not one of this store')
     end
     local entry = sub(record, from, ends - 1)
-    for at = 1, #parts, 29 do
-      local tag, charged_at, span, returned = unpack('<I5ddd', parts, at)
+    for at = 1, #parts, 37 do
+      local tag, charged_at, span, returned, instead = unpack('<I5dddd', parts, at)
       if tag == found then
-        changed[i] = true
+        changed[i], seen[tag] = true, true
         local more = sub(entry, 27)
         if machine == 2 then
           local items, number = {}, second
@@ -35,6 +36,14 @@ for i = 1, count do
             local back = returned - span * (first - charged_at)
             if back > 0 then second = second > back and second - back or 0 end
           end
+        elseif machine == 5 then
+          if charged_at == first then
+            second = (second > returned and second - returned or 0) + instead
+          elseif first < charged_at and instead > 0 and charged_at + span > now_us then
+            first, second, anew = charged_at, instead, true
+            resets = (charged_at + span) / 1000000 + 1
+          end
+          if second > 9007199254740992 then second = 9007199254740992 end
         elseif charged_at >= first and charged_at < first + span then
           second = second > returned and second - returned or 0
         elseif machine == 3 and charged_at < first and first - charged_at <= span then
@@ -44,11 +53,26 @@ for i = 1, count do
         entry = pack('<I5I5dd', tag, resets, first, second) .. more
       end
     end
+    if resets > last then last = resets end
     written[#written + 1] = entry
     from = ends
   end
+  for at = 1, #parts, 37 do
+    local tag, charged_at, span, _, instead = unpack('<I5dddd', parts, at)
+    if tag % 256 == 5 and instead > 0 and not seen[tag] and charged_at + span > now_us then
+      changed[i], anew = true, true
+      local resets = (charged_at + span) / 1000000 + 1
+      if resets > last then last = resets end
+      written[#written + 1] = pack('<I5I5dd', tag, resets, charged_at, instead)
+    end
+  end
+  if anew then lives[i] = string.format('%d', last - (now_us - now_us % 1000000) / 1000000 + 8) end
   records[i] = table.concat(written)
 end
 for i = 1, count do
-  if changed[i] then call('SET', KEYS[i], records[i], 'KEEPTTL') end
+  if lives[i] then
+    call('SET', KEYS[i], records[i], 'EX', lives[i])
+  elseif changed[i] then
+    call('SET', KEYS[i], records[i], 'KEEPTTL')
+  end
 end

@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use prometheus_client::metrics::histogram::Histogram;
 use sluicegate::{
-    Once, Store, StoreError,
-    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
+    Once, Settled, Store, StoreError,
+    core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject},
     guard::Probe,
 };
 
@@ -73,6 +73,16 @@ impl<S: Store> Store for Timed<S> {
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let _timing = Timing::begin(&self.latency);
         self.store.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        let _timing = Timing::begin(&self.latency);
+        self.store.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

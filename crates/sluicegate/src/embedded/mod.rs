@@ -5,15 +5,15 @@
 //! admits too much, so that a flood of new keys frees nobody.
 
 use sluicegate_core::{
-    Algorithm, Ask, AskDecision, Decision, LimitId, Micros, Payload, Question, RequestId, Rule, Skew, State,
-    Subject, rule::AnyMachine,
+    Algorithm, Ask, AskDecision, Charge, Decision, LimitId, Micros, Payload, Question, RequestId, Rule, Skew,
+    State, Subject, rule::AnyMachine,
 };
 use smallvec::SmallVec;
 
 use crate::{
     asks::Merged,
     limiter::Verb,
-    store::{Once, Store, StoreError, SureStore},
+    store::{Once, Settled, Store, StoreError, SureStore},
 };
 
 mod fingerprint;
@@ -150,6 +150,50 @@ impl EmbeddedStore {
             (decision, counts)
         };
         self.ids.once(RequestId::scope(asks), id, Payload::of(merged.asks()), now, decide)
+    }
+
+    /// [`Store::settle`] without a future.
+    pub fn settle_now(&self, id: &RequestId, charges: &[Charge<'_>], now: Micros) -> Settled {
+        let scope = charges.first().map_or("", |charge| charge.ask.subject.split().0);
+        let settle = || {
+            self.settle_all(charges, now);
+            (Decision::of(Vec::new()), true)
+        };
+        // An id has no space in it, so that no request is taken for a settlement.
+        match self.ids.once(&format!("{scope} settled"), id, Payload::of_charges(charges), now, settle) {
+            Once::Decided { .. } => Settled::Done,
+            Once::OtherRequest => Settled::OtherCosts,
+        }
+    }
+
+    /// Settles all charges under the locks of all their buckets.
+    fn settle_all(&self, charges: &[Charge<'_>], now: Micros) {
+        let fingerprint = |charge: &Charge<'_>| {
+            self.secret.fingerprint(charge.ask.id, charge.ask.subject.as_str().as_bytes())
+        };
+        let fingerprints: Few<Fingerprint> = charges.iter().map(fingerprint).collect();
+        let locked = self.table.lock(fingerprints.iter().map(|fingerprint| self.table.home(*fingerprint)));
+        for (charge, fingerprint) in charges.iter().zip(fingerprints) {
+            let (question, home) = (Keyed::of(&charge.ask).question(now), self.table.home(fingerprint));
+            let place = locked.find(fingerprint, home);
+            let old = place.map(|place| locked.hold(place));
+            let stored = old.and_then(|numbers| record::read(question.rule, numbers, &self.logs));
+            let settled = question.settle(stored.clone(), charge.as_give_back());
+            let settled = settled.filter(|settled| stored.as_ref() != Some(settled));
+            let claim = || {
+                let is_alone = self.sketch.estimate(fingerprint, now).is_empty();
+                let reclaim = |numbers| record::drop_log(numbers, &self.logs);
+                if is_alone { locked.claim(fingerprint, home, now, reclaim) } else { None }
+            };
+            match (settled, place) {
+                (None, None) => {}
+                (None, Some(place)) => locked.put_back(place),
+                (Some(settled), _) => match place.or_else(claim) {
+                    Some(place) => locked.write(place, record::write(&question, settled, old, &self.logs)),
+                    None => drop(self.sketch.charge(fingerprint, question.rule, charge.actual, now)),
+                },
+            }
+        }
     }
 
     /// [`Store::peek`] without a future.
@@ -416,6 +460,15 @@ impl Store for EmbeddedStore {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.peek_now(asks, now))
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        Ok(self.settle_now(id, charges, now))
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

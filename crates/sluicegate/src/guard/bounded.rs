@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
+use sluicegate_core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject};
 
-use crate::store::{Counted, Once, Reason, Store, StoreError};
+use crate::store::{Counted, Once, Reason, Settled, Store, StoreError};
 
 /// A store with a bound on the calls that are in flight. What exceeds it fails at once and was not counted.
 #[derive(Debug)]
@@ -68,6 +68,16 @@ impl<S: Store> Store for Bounded<S> {
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         let _flight = self.board()?;
         self.store.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        let _flight = self.board()?;
+        self.store.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

@@ -9,13 +9,13 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
+use sluicegate_core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::circuit::{Circuit, Epoch, Outcome, WHOLE};
 use crate::{
     embedded::EmbeddedStore,
-    store::{Counted, Once, Reason, Store, StoreError},
+    store::{Counted, Once, Reason, Settled, Store, StoreError},
 };
 
 /// A store that can be asked whether it is there.
@@ -257,6 +257,16 @@ impl<S: Store + Probe + 'static> Store for Breaker<S> {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.call(|| turn_of(asks), self.0.store.peek(asks, now)).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        let first = || charges.first().map_or(0, |charge| turn_hash(&charge.ask.subject));
+        self.call(|| turn(first()), self.0.store.settle(id, charges, now)).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

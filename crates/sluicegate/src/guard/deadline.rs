@@ -8,10 +8,10 @@ use std::{
     time::Duration,
 };
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
+use sluicegate_core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject};
 
 use super::{breaker::Probe, waiting::Waiting};
-use crate::store::{Counted, Once, Reason, Store, StoreError};
+use crate::store::{Counted, Once, Reason, Settled, Store, StoreError};
 
 /// A store whose calls end by a deadline. A `take` that did not end in time may have been counted all the same.
 ///
@@ -65,6 +65,15 @@ impl<S: Store> Store for Deadline<S> {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.in_time(Counted::Nothing, self.store.peek(asks, now)).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.in_time(Counted::Unknown, self.store.settle(id, charges, now)).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

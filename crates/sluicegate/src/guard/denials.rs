@@ -9,13 +9,13 @@ use std::{
 
 use parking_lot::Mutex;
 use sluicegate_core::{
-    Ask, AskDecision, DecidedBy, Decision, LimitId, Micros, RequestId, Retry, Rule, Subject,
+    Ask, AskDecision, Charge, DecidedBy, Decision, LimitId, Micros, RequestId, Retry, Rule, Subject,
 };
 use tokio::time::Instant;
 
 use crate::{
     asks::is_same,
-    store::{Once, Store, StoreError},
+    store::{Once, Settled, Store, StoreError},
 };
 
 /// A store whose denials are remembered, of the limits that say so ([`Ask::cache_denials`]).
@@ -228,6 +228,16 @@ impl<S: Store> Store for DenialCache<S> {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.store.peek(asks, now).await
+    }
+
+    /// What it gives back, a remembered denial may hide for as long as it is remembered.
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.store.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

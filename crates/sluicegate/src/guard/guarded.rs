@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use sluicegate_core::{Ask, Decision, LimitId, Micros, RequestId, Subject};
+use sluicegate_core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject};
 
 use super::{
     alarm::Alarm,
@@ -16,7 +16,7 @@ use super::{
 use crate::{
     embedded::EmbeddedConfig,
     limiter::Verb,
-    store::{Once, Reason, Store, StoreError, SureStore},
+    store::{Once, Reason, Settled, Store, StoreError, SureStore},
 };
 
 /// How a store is guarded.
@@ -144,6 +144,16 @@ impl<S: Store + Probe + 'static> Store for Guarded<S> {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         Ok(self.decide(Verb::Peek, asks, now).await)
+    }
+
+    /// Nobody settles in the store's place: until it answers, a settlement is an error, to be made again.
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.0.store.settle(id, charges, now).await
     }
 
     /// Drops what this process counted too. What other instances counted without the store stays with them.

@@ -1,0 +1,8 @@
+-- settle: replaces what charges cost by what they turned out to cost, once for an id. give_back_head.lua follows, which says how
+-- the parts look, then settle_check.lua and the loop of give_back.
+--
+-- KEYS[i], ARGV[i]  as for give_back, but for the last.
+-- KEYS[#KEYS]       the settlement's key.
+-- ARGV[#KEYS]       24 bytes: what is settled, in 16 bytes that differ for other costs, and now in microseconds, '<d'.
+-- Reply             '' if it was done now, else what the settlement's key holds: ARGV[#KEYS] of the settlement that was done
+--                   under it. It is known for 24 hours by the callers' clock.
