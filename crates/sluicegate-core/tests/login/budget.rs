@@ -1,6 +1,6 @@
 //! The numbers of the strong profile, against the best attackers.
 
-use sluicegate_core::login::{AccountRules, Outcome, Reported, Scope, Verdict};
+use sluicegate_core::login::{AccountRules, Gauge, Leak, Outcome, Reported, Scope, Verdict};
 
 use crate::{
     attackers::Army,
@@ -142,4 +142,16 @@ fn a_proof_serves_once() {
     }
     assert!(matches!(world.begin(stranger(9, 77)).1, Verdict::Allow { .. }));
     assert!(matches!(world.begin(stranger(9, 77)).1, Verdict::Challenge(_)));
+}
+
+/// What has drained since was drained for others already: given back whole, five seconds would be worth ten guesses.
+#[test]
+fn a_charge_that_is_given_back_late_gives_back_only_what_has_not_drained() {
+    let gauge = Gauge::leaks(&[Leak { burst: 10, every_ms: 1_000 }]);
+    let full = (0..10).fold([0; 3], |reading, _| gauge.charge(reading, START));
+    let later = START + 5 * SECOND;
+    let settled = (0..10).fold(full, |reading, _| gauge.give_back(reading, later, START));
+    assert_eq!(settled, full);
+    let soon = gauge.give_back(full, START + SECOND / 2, START);
+    assert_eq!(full[0] - soon[0], SECOND / 2);
 }

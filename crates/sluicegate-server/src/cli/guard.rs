@@ -42,6 +42,11 @@ pub(super) struct Served {
 }
 
 impl GuardArgs {
+    /// How long a decision may wait for its store.
+    pub(super) fn deadline(self) -> Duration {
+        Duration::from_millis(self.store_deadline_ms)
+    }
+
     /// Guards a store that was opened from a URL.
     pub(super) async fn guard(
         self,
@@ -64,8 +69,7 @@ impl GuardArgs {
         if let Some(fleet) = &fleet {
             hear(fleet).await;
         }
-        let deadline = Duration::from_millis(self.store_deadline_ms);
-        let config = GuardConfig { deadline, ..GuardConfig::default() };
+        let config = GuardConfig { deadline: self.deadline(), ..GuardConfig::default() };
         Ok(Served { store: ServedStore::of(store, membership, config), _fleet: fleet })
     }
 

@@ -16,6 +16,7 @@ use super::{
     guard::{GuardArgs, Served},
     kept::Kept,
     listeners::ListenArgs,
+    login::LoginArgs,
     origin::Origin,
     security::SecurityArgs,
     sources::{self, Sources, Unread},
@@ -75,6 +76,8 @@ pub(super) struct Args {
     /// A file that keeps the assignments of a source on a server, for a start while that is away.
     #[arg(long, env = "SLUICEGATE_CONFIG_CACHE", value_name = "FILE", requires = "config_source")]
     config_cache: Option<PathBuf>,
+    #[command(flatten)]
+    login: LoginArgs,
     #[command(flatten)]
     security: SecurityArgs,
     /// How long to go on serving after a stop signal turned `/readyz` red, in ms, so that load balancers notice.
@@ -139,6 +142,7 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let url = args.sources.store.url()?;
     let (store, clock) = sources::open(&url).await?;
     store.inspect(&clock).await;
+    let login = args.login.guard(&url, &clock, args.guard.deadline())?;
     let Served { store, _fleet } = args.guard.guard(&url, store, &clock).await?;
     let control =
         Arc::new(Control::new(written, store.clone(), clock.clone()).map_err(|error| misfit(&error))?);
@@ -166,7 +170,8 @@ async fn serve(args: Args) -> Result<ExitCode, Failure> {
     let headers = HeaderStyle { families: args.headers, reset: args.reset };
     let forward_auth = args.forward_auth.read();
     let metrics = Some(Arc::new(Metrics::new(control.clone(), store.clone(), clock.clone())));
-    let door = DoorConfig { headers, forward_auth, metrics, tokens: tokens.clone(), ..DoorConfig::default() };
+    let door =
+        DoorConfig { headers, forward_auth, metrics, login, tokens: tokens.clone(), ..DoorConfig::default() };
     let http = Door::new(running.clone(), door);
     let http = http::serve(listeners.http, Arc::new(http), config.clone(), stop.clone());
     let grpc = listeners.grpc.map(|listener| {

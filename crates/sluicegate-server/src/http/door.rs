@@ -26,6 +26,7 @@ use super::{
     answer::{Answer, JSON, PROBLEM_JSON, answer},
     body, decision, envoy_json,
     forward_auth::{self, ForwardAuth},
+    login::LoginAnswers,
     problem::{Problem, shortened},
     request::{Ask, Batch},
     server::Service,
@@ -57,6 +58,8 @@ pub struct DoorConfig {
     pub forward_auth: ForwardAuth,
     /// What `/metrics` tells; without it there is nothing at that path.
     pub metrics: Option<Arc<Metrics>>,
+    /// What counts guesses at secrets; without it there is nothing at those paths.
+    pub login: Option<Arc<dyn LoginAnswers>>,
     /// What clients say to be let in; pages are for everybody, except for the metrics.
     pub tokens: Tokens,
 }
@@ -69,6 +72,7 @@ impl Default for DoorConfig {
             headers: HeaderStyle::default(),
             forward_auth: ForwardAuth::default(),
             metrics: None,
+            login: None,
             tokens: Tokens::default(),
         }
     }
@@ -90,6 +94,8 @@ enum Decide {
     Explain,
     /// As Envoy's rate limit service.
     Envoy,
+    LoginBegin,
+    LoginReport,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +114,8 @@ impl Target {
             "/v1/batch" => Self::Decide(Decide::Batch),
             "/v1/explain" => Self::Decide(Decide::Explain),
             envoy_json::PATH => Self::Decide(Decide::Envoy),
+            "/v1/login/begin" => Self::Decide(Decide::LoginBegin),
+            "/v1/login/report" => Self::Decide(Decide::LoginReport),
             "/livez" => Self::Read(Page::Livez),
             "/readyz" => Self::Read(Page::Readyz),
             "/openapi.json" => Self::Read(Page::OpenApi),
@@ -199,7 +207,13 @@ impl<S: SureStore, C: Clock> Door<S, C> {
             Decide::Batch => self.batch(&json).await,
             Decide::Explain => self.explain(&json).await,
             Decide::Envoy => self.envoy(&json).await,
+            Decide::LoginBegin => Ok(self.login()?.begin(&json).await),
+            Decide::LoginReport => Ok(self.login()?.report(&json).await),
         }
+    }
+
+    fn login(&self) -> Result<&dyn LoginAnswers, Problem> {
+        self.config.login.as_deref().ok_or_else(Problem::not_found)
     }
 
     fn page(&self, page: Page) -> Answer {

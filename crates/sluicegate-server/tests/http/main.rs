@@ -21,6 +21,7 @@ mod headers;
 mod layers;
 mod lifecycle;
 mod load;
+mod login;
 mod metrics;
 mod openapi;
 mod postgres;

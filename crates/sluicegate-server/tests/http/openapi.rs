@@ -133,10 +133,10 @@ fn decisions() -> Vec<Exchange> {
 }
 
 fn mistakes() -> Vec<Exchange> {
-    let config = DoorConfig { body_timeout: Duration::from_millis(50), ..DoorConfig::default() };
+    let config = DoorConfig { body_timeout: Duration::from_millis(50), ..crate::login::config().0 };
     let server = Server::start_with(&[POLICY], config);
     let mut exchanges = Vec::new();
-    for path in ["/v1/take", "/v1/peek", "/v1/batch", "/v1/explain"] {
+    for path in ["/v1/take", "/v1/peek", "/v1/batch", "/v1/explain", "/v1/login/begin", "/v1/login/report"] {
         let mut client = server.connect();
         let mut add = |reply| exchanges.push((path, "post", reply));
         add(client.post(path, r#"{"cost": -1}"#));
@@ -204,7 +204,7 @@ fn check_headers(described: Option<&Map<String, Value>>, reply: &Reply, place: &
 fn every_answer_fits_the_description_and_every_described_status_is_answered() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     let mut schema = Schema { document: &document, met: BTreeSet::new() };
-    let exchanges = [decisions(), mistakes(), probes()];
+    let exchanges = [decisions(), crate::login::exchanges(), mistakes(), probes()];
     let answered: BTreeSet<String> =
         exchanges.iter().flatten().map(|exchange| check(&mut schema, exchange)).collect();
     let mut described = BTreeSet::new();
@@ -219,7 +219,8 @@ fn every_answer_fits_the_description_and_every_described_status_is_answered() {
 }
 
 fn every_property_was_met(document: &Value, met: &BTreeSet<String>) {
-    for name in ["Decision", "Refusal", "Limit", "Problem", "Results", "Explanation", "Why"] {
+    let answers = ["Decision", "Refusal", "Limit", "Problem", "Results", "Explanation", "Why"];
+    for name in answers.into_iter().chain(["LoginBegun", "LoginSettled"]) {
         for property in document["components"]["schemas"][name]["properties"].as_object().unwrap().keys() {
             assert!(met.contains(&format!("{name}.{property}")), "no answer has `{name}.{property}`");
         }

@@ -7,6 +7,9 @@ use clap::Subcommand;
 use super::{DENIED, Failure, decide, sources};
 
 mod audit;
+mod keys;
+
+pub(super) use keys::LoginArgs;
 
 /// What to do about guesses at secrets.
 #[derive(Debug, Subcommand)]
