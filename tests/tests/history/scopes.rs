@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluicegate::{
-    core::{Align, Micros, Rule},
+    core::{Align, Headroom, Micros, Policy, Rule},
     testing::history::{History, Limits, Outcome, Path, Record, RecordError, Scope, Settings, Verdict},
 };
 
@@ -42,6 +42,47 @@ fn what_the_fallback_admits_is_held_against_the_law_for_the_fleet_and_each_share
     assert_eq!(verdict([3, 1, 1], Scope::Instance("a".into())), Verdict::Refuted);
     assert_eq!(verdict([3, 1, 1], Scope::Instance("b".into())), Verdict::Proven);
     assert_eq!(verdict([3, 3, 3], Scope::Store), Verdict::Proven);
+}
+
+/// A fleet that may grant twice the limit without its store is wrong from the eleventh of five on; one that may grant half
+/// of it from the third.
+#[test]
+fn what_the_fallback_may_grant_is_the_headroom_of_the_limit() {
+    let verdicts = |permille, shares: [u64; 2]| {
+        let headroom = Headroom::from_permille(permille).unwrap();
+        let limits = Limits::of([(LIMIT, five_a_minute())]).with_headroom(headroom);
+        let mut history = History::new(&limits);
+        for record in ["a", "b"].iter().zip(shares).flat_map(|(name, count)| by_fallback(name, count)) {
+            history.add(&record).unwrap();
+        }
+        let report = history.check(&Settings { instances: Some(2), ..Settings::default() });
+        let of = |scope| report.rows[&(LIMIT.to_owned(), scope)].verdict();
+        (of(Scope::Fallback), of(Scope::Instance("a".into())))
+    };
+    assert_eq!(verdicts(2_000, [5, 5]), (Verdict::Proven, Verdict::Proven));
+    assert_eq!(verdicts(2_000, [5, 6]), (Verdict::Refuted, Verdict::Proven));
+    assert_eq!(verdicts(2_000, [6, 4]), (Verdict::Proven, Verdict::Refuted));
+    assert_eq!(verdicts(500, [1, 1]), (Verdict::Proven, Verdict::Proven));
+    assert_eq!(verdicts(500, [1, 2]), (Verdict::Refuted, Verdict::Proven));
+    assert_eq!(verdicts(500, [2, 0]), (Verdict::Proven, Verdict::Refuted));
+}
+
+/// What a policy lets pass without its store has no bound; what it decides itself has its own headroom.
+#[test]
+fn a_policy_says_what_may_be_granted_in_fallback() {
+    let verdict = |field: &str, count| {
+        let text = format!(
+            "{{version: 1, limits: [{{name: {LIMIT}, algorithm: fixed_window, limit: 5, per: 1m, key: [user], {field}}}]}}"
+        );
+        let limits = Limits::from(&Policy::parse(&text).unwrap());
+        let mut history = History::new(&limits);
+        by_fallback("a", count).for_each(|record| history.add(&record).unwrap());
+        history.check(&Settings::default()).verdict()
+    };
+    assert_eq!(verdict("headroom: 2", 10), Verdict::Proven);
+    assert_eq!(verdict("headroom: 2", 11), Verdict::Refuted);
+    assert_eq!(verdict("on_store_failure: deny", 6), Verdict::Refuted);
+    assert_ne!(verdict("on_store_failure: allow", 1_000), Verdict::Refuted);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 use sluicegate_core::{Micros, Rule};
 
 use super::{
-    Outcome, Path, Record, Settings,
+    Limit, Outcome, Path, Record, Settings,
     law::{Grant, law_of},
     report::{Finding, Interval, Scope, Tight, Verdict},
     span::{Calls, FOREVER, Span, Tightest},
@@ -54,18 +54,20 @@ impl Group {
     /// Tells what it finds of each scope that has calls.
     pub(super) fn check(
         &self,
-        rule: Option<&Rule>,
+        limit: &Limit,
         key: &str,
         settings: &Settings,
         mut tell: impl FnMut(Scope, Finding),
     ) {
-        let judge = |calls: &[&Call], grant: fn(&Rule, &Settings) -> Grant| match rule {
-            Some(rule) => judged(rule, key, grant(rule, settings), settings, calls),
+        let judge = |calls: &[&Call], grant: &dyn Fn(&Rule) -> Option<Grant>| match &limit.rule {
+            Some(rule) => {
+                grant(rule).map_or_else(|| counted(calls), |grant| judged(rule, key, grant, settings, calls))
+            }
             None => counted(calls),
         };
         let mut twice = self.twice.iter().map(ToString::to_string).collect();
         if !self.store.is_empty() {
-            let finding = judge(&self.store.iter().collect::<Vec<_>>(), |rule, _| Grant::whole(rule));
+            let finding = judge(&self.store.iter().collect::<Vec<_>>(), &|rule| Some(Grant::whole(rule)));
             tell(Scope::Store, Finding { charged_twice: mem::take(&mut twice), ..finding });
         }
         if self.fallback.is_empty() {
@@ -74,13 +76,12 @@ impl Group {
         // A share may be used up while the fleet has room, and nobody knows here who has the larger shares.
         let not_judged = Vec::new;
         let fleet: Vec<&Call> = self.fallback.values().flatten().collect();
-        let finding = judge(&fleet, |rule, _| Grant { apart: true, ..Grant::whole(rule) });
+        let finding = judge(&fleet, &|rule| Some(Grant::fleet(rule, limit.headroom?)));
         tell(Scope::Fallback, Finding { charged_twice: twice, false_denials: not_judged(), ..finding });
-        if settings.instances.is_none() {
-            return;
-        }
+        let Some(instances) = settings.instances else { return };
+        let share = |rule: &Rule| Some(Grant::share(rule, limit.headroom?, instances));
         for (instance, calls) in &self.fallback {
-            let finding = judge(&calls.iter().collect::<Vec<_>>(), Grant::share);
+            let finding = judge(&calls.iter().collect::<Vec<_>>(), &share);
             tell(Scope::Instance(instance.to_string()), Finding { false_denials: not_judged(), ..finding });
         }
     }

@@ -1,9 +1,8 @@
 //! The law of a limit, to hold calls against.
 
-use sluicegate_core::{Algorithm, Align, Micros, Rule};
+use sluicegate_core::{Algorithm, Align, Headroom, Micros, Rule};
 
 use super::{
-    Settings,
     counter::Counter,
     first_request::FirstRequest,
     line::Line,
@@ -44,10 +43,15 @@ impl Grant {
         Self { amount: rule.amount().into(), most: rule.max_cost().into(), apart: false }
     }
 
-    /// The largest share that one of several instances has.
-    pub(super) fn share(rule: &Rule, settings: &Settings) -> Self {
-        let instances = u64::from(settings.instances.unwrap_or(1).max(1));
-        let share = |whole: u64| i128::from(whole.div_ceil(instances));
+    /// All that a fleet grants in fallback, each instance counting for itself.
+    pub(super) fn fleet(rule: &Rule, headroom: Headroom) -> Self {
+        let of = |whole| i128::from(headroom.of(whole));
+        Self { amount: of(rule.amount()), most: of(rule.max_cost()), apart: true }
+    }
+
+    /// The largest share of it that one of several instances has.
+    pub(super) fn share(rule: &Rule, headroom: Headroom, instances: u32) -> Self {
+        let share = |whole| i128::from(headroom.of(whole).div_ceil(u64::from(instances.max(1))));
         Self { amount: share(rule.amount()), most: share(rule.max_cost()), apart: false }
     }
 }

@@ -20,7 +20,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use sluicegate_core::{Policy, Rule, policy};
+use sluicegate_core::{Headroom, OnStoreFailure, Policy, Rule, policy};
 
 mod counter;
 mod first_request;
@@ -45,18 +45,44 @@ pub const MAX_COST: u64 = 1 << 53;
 
 /// The limits that a history is held against, by name.
 #[derive(Clone, Debug, Default)]
-pub struct Limits(BTreeMap<String, Option<Rule>>);
+pub struct Limits(BTreeMap<String, Limit>);
+
+/// What is known of one limit.
+#[derive(Clone, Debug)]
+struct Limit {
+    /// `None` if it is unlimited.
+    rule: Option<Rule>,
+    /// What the fleet may grant of it in fallback; `None` if it then lets everything pass.
+    headroom: Option<Headroom>,
+}
 
 impl Limits {
     /// Of names and rules.
     pub fn of<N: Into<String>>(limits: impl IntoIterator<Item = (N, Rule)>) -> Self {
-        Self(limits.into_iter().map(|(name, rule)| (name.into(), Some(rule))).collect())
+        let known = |rule| Limit { rule: Some(rule), headroom: Some(Headroom::ONE) };
+        Self(limits.into_iter().map(|(name, rule)| (name.into(), known(rule))).collect())
+    }
+
+    /// The same, where all of them grant this multiple in fallback.
+    #[must_use]
+    pub fn with_headroom(mut self, headroom: Headroom) -> Self {
+        for limit in self.0.values_mut() {
+            limit.headroom = Some(headroom);
+        }
+        self
     }
 }
 
 impl From<&Policy> for Limits {
     fn from(policy: &Policy) -> Self {
-        let named = |limit: &policy::Limit| (limit.name.clone(), limit.grant.rule().cloned());
+        let named = |limit: &policy::Limit| {
+            let headroom = match limit.on_store_failure {
+                OnStoreFailure::Local { headroom } => Some(headroom),
+                OnStoreFailure::Deny => Some(Headroom::ONE),
+                OnStoreFailure::Allow => None,
+            };
+            (limit.name.clone(), Limit { rule: limit.grant.rule().cloned(), headroom })
+        };
         Self(policy.limits().iter().map(named).collect())
     }
 }
@@ -126,9 +152,9 @@ impl<'l> History<'l> {
     pub fn check(&self, settings: &Settings) -> Report {
         let mut report = Report::default();
         for (name, keys) in &self.groups {
-            let rule = self.limits.0.get(*name).and_then(Option::as_ref);
+            let Some(limit) = self.limits.0.get(*name) else { continue };
             for (key, group) in keys {
-                group.check(rule, key, settings, |scope, finding| report.add(name, key, scope, finding));
+                group.check(limit, key, settings, |scope, finding| report.add(name, key, scope, finding));
             }
         }
         report
