@@ -7,13 +7,15 @@ use http::{
     HeaderMap, StatusCode,
     header::{HeaderName, HeaderValue, RETRY_AFTER},
 };
-use sluicegate_core::{Micros, Retry};
+use sluicegate_core::{Algorithm, Micros, Retry};
 
 use crate::limiter::{LimitVerdict, Verdict};
 
 /// The largest integer of a structured field.
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
+/// Tells SDKs that retry a 429 by themselves to let it be: an exhausted quota stays so for days.
+const X_SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const X_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
@@ -127,6 +129,9 @@ pub fn add(headers: &mut HeaderMap, verdict: &Verdict<'_>, status: StatusCode, s
         && let Some(Retry::After(wait)) = verdict.retry()
     {
         headers.insert(RETRY_AFTER, HeaderValue::from(retry_s(wait)));
+    }
+    if !verdict.allowed && verdict.binding_limit().is_some_and(|limit| limit.algorithm == Algorithm::Quota) {
+        headers.insert(X_SHOULD_RETRY, HeaderValue::from_static("false"));
     }
 }
 

@@ -148,3 +148,33 @@ fn families_can_be_turned_off() {
 fn the_reset_can_be_told_from_now_instead_of_from_the_epoch() {
     assert_eq!(told("x-ratelimit", Reset::Delta).header("x-ratelimit-reset"), Some("10"));
 }
+
+/// SDKs retry a 429 of their own accord: against an exhausted month they would go on for weeks.
+#[test]
+fn an_exhausted_quota_tells_clients_to_stop() {
+    let policy = "
+version: 1
+limits:
+  - { name: month, algorithm: quota, limit: 1, period: { every: month }, key: [user] }
+  - { name: burst, algorithm: gcra, limit: 1, per: 1m, burst: 2, key: [client] }
+";
+    let server = Server::start(&[policy]);
+    let take = |user: &str| {
+        server.post("/v1/take", format!(r#"{{"attributes": {{"user": "{user}", "client": "c"}}}}"#))
+    };
+    let admitted = take("alice");
+    assert_eq!((admitted.status, admitted.header("x-should-retry")), (200, None));
+    let policies = members(&admitted, "ratelimit-policy");
+    assert_eq!(policies[0], expected(&[("month", &[("q", 1)])])[0], "a month has no length");
+    let exhausted = take("alice");
+    assert_eq!((exhausted.status, exhausted.header("x-should-retry")), (429, Some("false")));
+    let wait_s: u64 = exhausted.header("retry-after").unwrap().parse().unwrap();
+    assert!(wait_s > 86_400, "{wait_s} s is not the end of the month");
+    assert_eq!(take("bob").status, 200);
+    let too_fast = take("carol");
+    assert_eq!(
+        (too_fast.status, too_fast.header("x-should-retry")),
+        (429, None),
+        "a rate limit is worth another try"
+    );
+}
