@@ -1,6 +1,8 @@
 //! The numbers of the strong profile, against the best attackers.
 
-use sluicegate_core::login::{AccountRules, Gauge, Leak, Outcome, Reported, Scope, Verdict};
+use sluicegate_core::login::{
+    Account, AccountRules, Attempt, Gauge, Leak, Outcome, Reported, Scope, Verdict,
+};
 
 use crate::{
     attackers::Army,
@@ -154,4 +156,13 @@ fn a_charge_that_is_given_back_late_gives_back_only_what_has_not_drained() {
     assert_eq!(settled, full);
     let soon = gauge.give_back(full, START + SECOND / 2, START);
     assert_eq!(full[0] - soon[0], SECOND / 2);
+}
+
+#[test]
+fn a_stranger_at_a_full_address_is_denied_and_costs_the_account_nothing() {
+    let mut world = World::new(AccountRules::strong());
+    let until = START + 5 * SECOND;
+    let refused = world.begin(Attempt { address_full_until: Some(until), ..stranger(1, 1) }).1;
+    assert_eq!(refused, Verdict::Deny { scope: Scope::Address, retry_at: until });
+    assert_eq!(world.account, Account::default());
 }
