@@ -14,7 +14,6 @@ pub mod checks;
 pub mod cluster;
 pub mod faketime;
 pub mod fixtures;
-mod gone;
 mod hand_clock;
 pub mod load;
 pub mod model;
@@ -29,7 +28,6 @@ pub mod witness;
 
 pub use asker::Asker;
 pub use cluster::RedisCluster;
-pub use gone::Gone;
 pub use hand_clock::HandClock;
 pub use load::{Load, Told};
 pub use postgres_server::PostgresServer;

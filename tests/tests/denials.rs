@@ -12,10 +12,10 @@ use std::{
 
 use fastrand::Rng;
 use sluicegate::{
-    Limiter, Once, Store, StoreError, Verb,
+    Limiter, Once, Settled, Store, StoreError, Verb,
     core::{
-        Align, Ask, Attributes, Costs, DecidedBy, Decision, LimitId, Micros, Policy, RequestId, Retry, Rule,
-        Subject,
+        Align, Ask, Attributes, Charge, Costs, DecidedBy, Decision, LimitId, Micros, Policy, Question,
+        RequestId, Retry, Rule, Subject,
     },
     embedded::{EmbeddedConfig, EmbeddedStore},
     guard::{DenialCache, GuardConfig, Guarded},
@@ -66,6 +66,15 @@ impl Store for Counting {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.inside.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.inside.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
@@ -151,6 +160,20 @@ async fn the_numbers_of_a_remembered_denial_are_those_of_now() {
     assert_eq!(cache.take(&[known], later).await.unwrap(), expected);
     // What can never fit is said to be so, and not to fit when something smaller does.
     assert_eq!(take(&cache, ask(&limit, "alice", 6)).await.retry(), Some(Retry::Never));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_settles_here_ends_it_at_once() {
+    let limit = hourly(5);
+    let (cache, _store) = denied(&limit).await;
+    let held = ask(&limit, "alice", 5);
+    let question = Question { rule: &limit.rule, key: b"alice", cost: 5, now: NOON };
+    assert_eq!(take(&cache, ask(&limit, "alice", 2)).await.decided_by(), DecidedBy::Cache);
+    let charge = Charge { ask: held, charged_at: question.charged_now(), actual: 3 };
+    let settled = cache.settle(&"call".parse().unwrap(), &[charge], NOON).await.unwrap();
+    assert_eq!(settled, Settled::Done);
+    let decision = take(&cache, ask(&limit, "alice", 2)).await;
+    assert_eq!((decision.allowed, decision.decided_by()), (true, DecidedBy::Store));
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,10 +12,10 @@ use std::{
 use futures_util::future::join_all;
 use proptest::prelude::*;
 use sluicegate::{
-    Counted, Once, Store, StoreError, SureStore, Verb,
+    Counted, Once, Settled, Store, StoreError, SureStore, Verb,
     core::{
-        Align, Ask, DecidedBy, Decision, Headroom, LimitId, Micros, OnStoreFailure, RequestId, Retry, Rule,
-        Share, Subject,
+        Align, Ask, Charge, DecidedBy, Decision, Headroom, LimitId, Micros, OnStoreFailure, RequestId, Retry,
+        Rule, Share, Subject,
     },
     embedded::{EmbeddedConfig, EmbeddedStore},
     guard::{Bounded, Breaker, Deadline, GuardConfig, Guarded, Membership, Probe},
@@ -90,6 +90,15 @@ impl Store for Moody {
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         self.answer(|| self.inside.peek_now(asks, now)).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.answer(|| self.inside.settle_now(id, charges, now)).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

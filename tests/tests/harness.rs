@@ -10,8 +10,8 @@ use std::{
 };
 
 use sluicegate::{
-    Once, Store, StoreError,
-    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
+    Once, Settled, Store, StoreError,
+    core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
     testing::history::Verdict,
 };
@@ -47,6 +47,15 @@ impl Store for Faulty {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.inside.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.inside.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

@@ -9,8 +9,8 @@ use std::{
 
 use futures_util::future::{join_all, join3};
 use sluicegate::{
-    Once, Store, StoreError,
-    core::{Ask, Decision, LimitId, Micros, RequestId, Rule, State, Subject},
+    Once, Settled, Store, StoreError,
+    core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Rule, State, Subject},
     embedded::EmbeddedStore,
 };
 use sluicegate_redis::{RedisStore, record_key};
@@ -78,6 +78,15 @@ impl Store for Crowded {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.store.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.store.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use sluicegate::{
-    Counted, Once, Store, StoreError, SureStore, Verb,
-    core::{Align, Ask, Decision, LimitId, Micros, RequestId, Rule, Subject},
+    Once, Settled, Store, StoreError, SureStore, Verb,
+    core::{Align, Ask, Charge, Decision, LimitId, Micros, RequestId, Rule, Subject},
     embedded::EmbeddedStore,
     guard::{GuardConfig, Guarded, Probe},
+    testing::Ill,
 };
 use sluicegate_bench::{median, thread_nanos};
 use tokio::{runtime::Builder, task::yield_now};
@@ -33,6 +34,15 @@ impl Store for Later {
         Ok(self.decide(Verb::Peek, asks, now).await)
     }
 
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.0.settle(id, charges, now).await
+    }
+
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {
         self.0.forget(id, subject).await
     }
@@ -53,37 +63,6 @@ impl SureStore for Later {
 impl Probe for Later {
     async fn probe(&self) -> Result<(), StoreError> {
         Ok(())
-    }
-}
-
-/// A store that is gone.
-struct Dead;
-
-fn gone<T>() -> Result<T, StoreError> {
-    Err(StoreError::new("the store is gone", Counted::Nothing))
-}
-
-impl Store for Dead {
-    async fn take(&self, _asks: &[Ask<'_>], _now: Micros) -> Result<Decision, StoreError> {
-        gone()
-    }
-
-    async fn take_once(&self, _id: &RequestId, _asks: &[Ask<'_>], _now: Micros) -> Result<Once, StoreError> {
-        gone()
-    }
-
-    async fn peek(&self, _asks: &[Ask<'_>], _now: Micros) -> Result<Decision, StoreError> {
-        gone()
-    }
-
-    async fn forget(&self, _id: LimitId, _subject: &Subject) -> Result<bool, StoreError> {
-        gone()
-    }
-}
-
-impl Probe for Dead {
-    async fn probe(&self) -> Result<(), StoreError> {
-        gone()
     }
 }
 
@@ -129,7 +108,7 @@ async fn measure() {
     let later =
         both(&Later(EmbeddedStore::default()), &guarded(Later(EmbeddedStore::default())), &asks).await;
     tell("a store that answers later: with a timer", later);
-    let dead = guarded(Dead);
+    let dead = guarded(Ill::Gone);
     while dead.breaker().open_to_permille() > 0 {
         dead.decide(Verb::Take, &asks[..1], NOW).await;
     }

@@ -37,16 +37,12 @@ pub trait Store: Send + Sync {
 
     /// Replaces what charges cost by what they turned out to cost, under an id of its own. No limit refuses it, and it is
     /// done once: made again within [`RequestId::LIFETIME`] it changes nothing.
-    ///
-    /// A store that does not say otherwise settles nothing.
     fn settle(
         &self,
-        _id: &RequestId,
-        _charges: &[Charge<'_>],
-        _now: Micros,
-    ) -> impl Future<Output = Result<Settled, StoreError>> + Send {
-        std::future::ready(Err(StoreError::new("this store settles nothing", Counted::Nothing)))
-    }
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> impl Future<Output = Result<Settled, StoreError>> + Send;
 
     /// Drops the state of one limit and subject, and nothing else. Answers whether there was any.
     fn forget(&self, id: LimitId, subject: &Subject)

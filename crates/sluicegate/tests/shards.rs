@@ -7,9 +7,9 @@ use std::sync::{
 };
 
 use sluicegate::{
-    Clock, Limiter, Once, Store, StoreError, Verb,
+    Clock, Limiter, Once, Settled, Store, StoreError, Verb,
     core::{
-        Ask, Attributes, Costs, Decision, LimitId, Micros, Policy, RequestId, Retry, Subject,
+        Ask, Attributes, Charge, Costs, Decision, LimitId, Micros, Policy, RequestId, Retry, Subject,
         policy::{Matched, Shards},
     },
     embedded::EmbeddedStore,
@@ -46,6 +46,15 @@ impl Store for Counted {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.store.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.store.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

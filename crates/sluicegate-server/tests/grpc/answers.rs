@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
-use sluicegate::guard::{GuardConfig, Guarded};
+use sluicegate::{
+    guard::{GuardConfig, Guarded},
+    testing::Ill,
+};
 use sluicegate_server::grpc::proto::envoy::service::ratelimit::v3::RateLimitResponse;
-use sluicegate_tests::Gone;
 
 use crate::support::{Server, passed};
 
@@ -59,7 +61,7 @@ async fn metadata_names_who_decided_and_the_limits_that_applied() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_store_the_door_still_decides_and_says_who_did() {
     let server = Server::start_over(
-        &Guarded::new(Gone, Arc::default(), GuardConfig::default()),
+        &Guarded::new(Ill::Gone, Arc::default(), GuardConfig::default()),
         &[TWO],
         Duration::ZERO,
     );

@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::json;
-use sluicegate::guard::{GuardConfig, Guarded};
+use sluicegate::{
+    guard::{GuardConfig, Guarded},
+    testing::Ill,
+};
 use sluicegate_server::http::DoorConfig;
-use sluicegate_tests::Gone;
 
 use crate::support::Server;
 
@@ -30,7 +32,7 @@ limits:
   - { name: local, algorithm: fixed_window, limit: 3, per: 1m, key: [user] }
   - { name: strict, algorithm: fixed_window, limit: 3, per: 1m, key: [user], match: { way: in }, on_store_failure: deny }
 ";
-    let store = Guarded::new(Gone, Arc::default(), GuardConfig::default());
+    let store = Guarded::new(Ill::Gone, Arc::default(), GuardConfig::default());
     Server::start_over(store, &[policy, lax, strict], DoorConfig::default(), Duration::ZERO)
 }
 

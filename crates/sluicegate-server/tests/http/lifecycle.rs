@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::json;
 use sluicegate::{
-    Once, Store, StoreError, SureStore, Verb,
-    core::{Ask, Decision, LimitId, Micros, RequestId, Subject},
+    Once, Settled, Store, StoreError, SureStore, Verb,
+    core::{Ask, Charge, Decision, LimitId, Micros, RequestId, Subject},
     embedded::EmbeddedStore,
 };
 use sluicegate_server::http::DoorConfig;
@@ -40,6 +40,15 @@ impl Store for Slow {
 
     async fn peek(&self, asks: &[Ask<'_>], now: Micros) -> Result<Decision, StoreError> {
         self.0.peek(asks, now).await
+    }
+
+    async fn settle(
+        &self,
+        id: &RequestId,
+        charges: &[Charge<'_>],
+        now: Micros,
+    ) -> Result<Settled, StoreError> {
+        self.0.settle(id, charges, now).await
     }
 
     async fn forget(&self, id: LimitId, subject: &Subject) -> Result<bool, StoreError> {

@@ -237,6 +237,8 @@ impl<S: Store> Store for DenialCache<S> {
         charges: &[Charge<'_>],
         now: Micros,
     ) -> Result<Settled, StoreError> {
+        let _dropping: Vec<_> =
+            charges.iter().map(|charge| Dropping(self, charge.ask.id, &charge.ask.subject)).collect();
         self.store.settle(id, charges, now).await
     }
 

@@ -6,9 +6,10 @@ use std::{
 };
 
 use sluicegate::{
-    Clock, Counted, Once, Store, StoreError, SureStore, SystemClock, Verb,
-    core::{Align, Ask, DecidedBy, Decision, LimitId, Micros, RequestId, Rule, Subject},
-    guard::{GuardConfig, Guarded, Probe},
+    Clock, Store, StoreError, SureStore, SystemClock, Verb,
+    core::{Align, Ask, DecidedBy, LimitId, Micros, Rule, Subject},
+    guard::{GuardConfig, Guarded},
+    testing::Ill,
 };
 use sluicegate_redis::{Finding, RedisStore, script};
 
@@ -193,41 +194,13 @@ fn clocks(clock: &AnyClock) -> Item {
     }
 }
 
-/// A store that never answers.
-#[derive(Debug)]
-struct Silent;
-
-impl Store for Silent {
-    async fn take(&self, _: &[Ask<'_>], _: Micros) -> Result<Decision, StoreError> {
-        std::future::pending().await
-    }
-
-    async fn take_once(&self, _: &RequestId, _: &[Ask<'_>], _: Micros) -> Result<Once, StoreError> {
-        std::future::pending().await
-    }
-
-    async fn peek(&self, _: &[Ask<'_>], _: Micros) -> Result<Decision, StoreError> {
-        std::future::pending().await
-    }
-
-    async fn forget(&self, _: LimitId, _: &Subject) -> Result<bool, StoreError> {
-        std::future::pending().await
-    }
-}
-
-impl Probe for Silent {
-    async fn probe(&self) -> Result<(), StoreError> {
-        Err(StoreError::new("it never answers", Counted::Nothing))
-    }
-}
-
 /// What becomes of decisions when the store falls silent, played through here: a limit of 10 is asked 20 times.
 async fn fallback() -> Item {
     let what = "a store that does not answer holds nobody up and opens nothing";
     let Some((rule, id, subject)) = scratch() else {
         return Item::fail("fallback", what, "no rule", "report this");
     };
-    let guarded = Guarded::new(Silent, Arc::default(), GuardConfig::default());
+    let guarded = Guarded::new(Ill::Silent, Arc::default(), GuardConfig::default());
     let (mut passed, mut longest) = (0, Duration::ZERO);
     for _ in 0..20 {
         let began = Instant::now();
