@@ -283,14 +283,14 @@ impl SureStore for ServedStore {
     async fn decide_once(&self, id: &RequestId, asks: &[Ask<'_>], now: Micros) -> Once {
         match self {
             Self::Memory(store) => store.decide_once(id, asks, now).await,
-            Self::Redis(store) => store.decide_once(id, asks, now).await,
+            Self::Redis(store) => Box::pin(store.decide_once(id, asks, now)).await,
         }
     }
 
     async fn decide(&self, verb: Verb, asks: &[Ask<'_>], now: Micros) -> Decision {
         match self {
             Self::Memory(store) => store.decide(verb, asks, now).await,
-            Self::Redis(store) => store.decide(verb, asks, now).await,
+            Self::Redis(store) => Box::pin(store.decide(verb, asks, now)).await,
         }
     }
 }

@@ -173,7 +173,8 @@ impl<S: SureStore, C: Clock> Door<S, C> {
             }
             Ok(Target::Forward) => {
                 body::discard(body, self.config.body_timeout).await;
-                self.forward(&head, peer).await.unwrap_or_else(|problem| problem.answer())
+                let forwarded = Box::pin(self.forward(&head, peer)).await;
+                forwarded.unwrap_or_else(|problem| problem.answer())
             }
             Ok(Target::Read(page)) => {
                 body::discard(body, self.config.body_timeout).await;
@@ -201,14 +202,22 @@ impl<S: SureStore, C: Clock> Door<S, C> {
         let max_len = if verb == Decide::Batch { MAX_BATCH_LEN } else { MAX_BODY_LEN };
         let expected = body::Expected { max_len, within: self.config.body_timeout };
         let json = body::read(headers, body, expected).await?;
+        if verb == Decide::Take {
+            return self.take(&json).await;
+        }
+        // A future has room for the largest of its branches, and is moved with all of it.
+        Box::pin(self.any_decisions(verb, &json)).await
+    }
+
+    async fn any_decisions(&self, verb: Decide, json: &[u8]) -> Result<Answer, Problem> {
         match verb {
-            Decide::Take => self.take(&json).await,
-            Decide::Peek => self.peek(&json).await,
-            Decide::Batch => self.batch(&json).await,
-            Decide::Explain => self.explain(&json).await,
-            Decide::Envoy => self.envoy(&json).await,
-            Decide::LoginBegin => Ok(self.login()?.begin(&json).await),
-            Decide::LoginReport => Ok(self.login()?.report(&json).await),
+            Decide::Take => self.take(json).await,
+            Decide::Peek => self.peek(json).await,
+            Decide::Batch => self.batch(json).await,
+            Decide::Explain => self.explain(json).await,
+            Decide::Envoy => self.envoy(json).await,
+            Decide::LoginBegin => Ok(self.login()?.begin(json).await),
+            Decide::LoginReport => Ok(self.login()?.report(json).await),
         }
     }
 
