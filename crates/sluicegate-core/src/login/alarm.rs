@@ -22,7 +22,8 @@ pub struct Alarm {
 }
 
 impl Alarm {
-    /// Counts a failure, or a challenge that was not met.
+    /// Counts a guess that failed. What was refused or challenged is none: asking must not raise an alarm, and an alarm
+    /// must not keep itself up by the challenges that it brings.
     pub fn failed(&mut self, now: u64) {
         self.turn_to(now / MINUTE_MS);
         self.failures = self.failures.saturating_add(1);

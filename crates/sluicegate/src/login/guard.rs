@@ -252,7 +252,7 @@ impl<S: LoginStore, C: Clock> OpenAttempt<S, C> {
             let address = parts.config.profile.address();
             parts.store.settle(&ticket.place, &address, now, (held, weight)).await?;
         }
-        if !returned && settlement != Settlement::Right {
+        if !returned && matches!(settlement, Settlement::Wrong { .. }) {
             parts.alarm.lock().failed(now.as_u64() / 1_000);
         }
         let proves = settlement == Settlement::Right && ticket.class.knows_devices() && !ticket.with_device;
@@ -341,7 +341,6 @@ impl<S: LoginStore, C: Clock> Parts<S, C> {
         Some(match verdict {
             Verdict::Allow { .. } => return None,
             Verdict::Challenge(challenge) => {
-                self.alarm.lock().failed(now.as_u64() / 1_000);
                 let place = Place::of(request.address);
                 let (nonce, bits) = self.work(account, &place.address).ask(challenge, now);
                 Refusal::Challenge { nonce, bits, captcha: self.captcha.is_some() }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use sluicegate::login::{
-    Begun, Guarded, LoginRequest, Profile, Purpose, PurposeError, Refusal, Settled, Settlement, Verified,
+    Begun, Guarded, LoginRequest, Profile, Purpose, PurposeError, Refusal, Settled, Settlement, Verified, Who,
 };
 
-use crate::support::{BOB, from, open, person, place, place_with, refused};
+use crate::support::{
+    BOB, Guard, from, log_in, open, person, place, place_with, refused, use_up_free_guesses,
+};
 
 #[tokio::test]
 async fn an_attempt_that_is_dropped_counts_as_a_failure() {
@@ -119,16 +121,48 @@ async fn purposes_have_budgets_of_their_own_and_a_password_has_one_for_both_its_
     }
 }
 
+#[tokio::test]
+async fn asking_without_a_guess_raises_no_alarm() {
+    let place = place(Profile::Strong);
+    use_up_free_guesses(&place.guard, Who::Presented("eve")).await;
+    let request = from(1, Who::Presented("eve"));
+    for _ in 0..200 {
+        assert!(matches!(refused(&place.guard, &request).await, Refusal::Challenge { .. }));
+    }
+    drop(open(&place.guard, &from(99, BOB)).await);
+}
+
+/// An alarm that counted the challenges it brings would last for ever.
+#[tokio::test]
+async fn an_alarm_ends_ten_minutes_after_the_last_failure_however_many_owners_log_in() {
+    let place = place(Profile::Strong);
+    raise_the_alarm(&place.guard).await;
+    for number in 0..599 {
+        let name = format!("owner-{number}");
+        let request = from(1_000 + number, Who::Presented(&name));
+        assert!(matches!(refused(&place.guard, &request).await, Refusal::Challenge { .. }), "{number}");
+        let token = format!("person {number}");
+        log_in(&place.guard, &person(request, &token)).await;
+        place.clock.turn(Duration::from_secs(1));
+    }
+    place.clock.turn(Duration::from_secs(1));
+    drop(open(&place.guard, &from(99, BOB)).await);
+}
+
 /// A flood over all accounts: strangers are challenged from their first guess until it is over.
 #[tokio::test]
 async fn an_attack_on_many_accounts_challenges_strangers_everywhere() {
     let place = place(Profile::Strong);
-    for number in 0..31 {
-        let name = format!("victim-{number}");
-        let request = from(number, sluicegate::login::Who::Presented(&name));
-        open(&place.guard, &request).await.report(Settlement::WRONG).await.unwrap();
-    }
+    raise_the_alarm(&place.guard).await;
     assert!(matches!(refused(&place.guard, &from(99, BOB)).await, Refusal::Challenge { .. }));
     place.clock.turn(Duration::from_secs(700));
     assert!(matches!(place.guard.begin(&from(99, BOB)).await.unwrap(), Begun::Open(_)));
+}
+
+/// One failure more in a minute than is never alarming.
+async fn raise_the_alarm(guard: &Guard) {
+    for number in 0..31 {
+        let name = format!("victim-{number}");
+        open(guard, &from(number, Who::Presented(&name))).await.report(Settlement::WRONG).await.unwrap();
+    }
 }
