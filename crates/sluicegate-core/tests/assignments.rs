@@ -1,7 +1,10 @@
 //! Files of assignments: who has which tier, and until when.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-use sluicegate_core::{Attributes, Micros, Policy, policy::Assignments};
+use sluicegate_core::{
+    Attributes, Micros, Policy,
+    policy::{Assignments, MAX_ASSIGNMENTS},
+};
 
 fn parse(entries: &str) -> Result<Assignments, String> {
     Assignments::parse(&format!("version: 1\ndomain: api\nassignments:\n{entries}"))
@@ -87,4 +90,13 @@ fn mistakes_are_told_with_their_place() {
     }
     let error = Assignments::parse("version: 2\nassignments: []").unwrap_err();
     assert!(error.to_string().starts_with("line 1, column 10: `version` must be `1`, not `2`"), "{error}");
+}
+
+/// The number that is promised fits, whatever else bounds a text.
+#[test]
+fn as_many_assignments_as_are_allowed_are_read() {
+    let row = |user: usize| format!("- {{user: u{user}, tier: pro}}\n");
+    let rows: String = (0..MAX_ASSIGNMENTS).map(row).collect();
+    let text = format!("version: 1\ndomain: api\nassignments:\n{rows}");
+    assert_eq!(Assignments::parse(&text).unwrap().len(), MAX_ASSIGNMENTS);
 }

@@ -11,6 +11,7 @@ use sluicegate::{
 use crate::{
     connection::Call,
     error::{RedisCause, unreadable},
+    key::CONFIG_PREFIX,
     script,
     store::RedisStore,
     topology::Slot,
@@ -78,8 +79,8 @@ impl RedisStore {
             for key in keys {
                 let left = self.command(redis::cmd("PTTL").arg(&key)).await?;
                 survey.keys += 1;
-                // -1 is without expiry, -2 is gone meanwhile.
-                if left == Value::Int(-1) {
+                // -1 is without expiry, -2 is gone meanwhile. What an operator wrote for good is no count.
+                if left == Value::Int(-1) && !key.starts_with(CONFIG_PREFIX) {
                     survey.without_expiry.push(key);
                 }
             }

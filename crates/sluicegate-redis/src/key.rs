@@ -30,9 +30,12 @@ const SETTLEMENTS: &str = ":t:";
 /// The key of the list of instances.
 pub(crate) const FLEET_KEY: &str = "sg1:{!fleet}:i";
 
+/// How the keys of assignments begin.
+pub(crate) const CONFIG_PREFIX: &str = "sg1:{!config:";
+
 /// The key of a domain's assignments, and the channel on which their changes are published.
 pub(crate) fn config_key(domain: &str) -> String {
-    format!("{PREFIX}{{!config:{domain}}}:c")
+    format!("{CONFIG_PREFIX}{domain}}}:c")
 }
 
 /// The key of a subject's record.

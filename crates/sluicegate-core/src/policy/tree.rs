@@ -12,6 +12,7 @@ use serde_saphyr::{
 };
 
 use super::{
+    MAX_FILE_LEN,
     file::printable,
     problem::{Place, Problem},
 };
@@ -131,6 +132,8 @@ pub fn parse(text: &str) -> Result<Node, Problem> {
 fn options() -> Options {
     let mut budget = Budget::default();
     budget.max_depth = MAX_DEPTH;
+    // The length of the text bounds them: there is none without a byte of its own.
+    (budget.max_nodes, budget.max_events) = (MAX_FILE_LEN, MAX_FILE_LEN);
     let mut alias_limits = AliasLimits::default();
     alias_limits.max_total_replayed_events = MAX_ALIAS_EVENTS;
     let mut options = Options::default();

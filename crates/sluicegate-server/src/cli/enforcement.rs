@@ -19,7 +19,7 @@ pub(super) struct Args {
     #[arg(long, env = "SLUICEGATE_DOMAIN", default_value = "default", value_name = "DOMAIN")]
     domain: String,
     /// Where the server's admin door listens.
-    #[arg(long, env = "SLUICEGATE_ADMIN", default_value = "127.0.0.1:8081", value_name = "ADDR")]
+    #[arg(long, env = "SLUICEGATE_ADMIN", default_value = "127.0.0.1:8082", value_name = "ADDR")]
     admin: SocketAddr,
     #[command(flatten)]
     token: TokenArgs,

@@ -30,9 +30,9 @@ pub(super) struct ListenArgs {
     )]
     resp: Option<SocketAddr>,
     /// Where the admin door listens, which needs `--admin-token-file` or `--admin-token`; without this flag there is none.
-    /// `--admin` alone is `127.0.0.1:8081`.
+    /// `--admin` alone is `127.0.0.1:8082`.
     #[arg(
-        long, env = "SLUICEGATE_ADMIN", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8081"
+        long, env = "SLUICEGATE_ADMIN", value_name = "ADDR", num_args = 0..=1, default_missing_value = "127.0.0.1:8082"
     )]
     admin: Option<SocketAddr>,
 }

@@ -8,6 +8,7 @@ use std::{borrow::Cow, net::IpAddr, str::FromStr};
 use hyper::{StatusCode, header::HeaderName, http::request::Parts};
 use sluicegate::core::Attributes;
 
+use super::path::normalized;
 use super::problem::Problem;
 use crate::client::ClientRule;
 
@@ -43,7 +44,7 @@ enum Source {
     Path,
     /// A header as it is.
     Header(HeaderName),
-    /// The path of a URI in a header, without its query.
+    /// The path of a URI in a header, [`normalized`].
     PathOf(HeaderName),
 }
 
@@ -127,12 +128,9 @@ impl ForwardAuth {
         match source {
             Source::Client => Some(self.client.key(peer, &head.headers)),
             Source::Method => Some(head.method.as_str().to_owned()),
-            Source::Path => Some(path.to_owned()),
+            Source::Path => Some(normalized(path)),
             Source::Header(name) => header(name).map(Cow::into_owned),
-            Source::PathOf(name) => {
-                let uri = header(name)?;
-                Some(uri.split(['?', '#']).next().unwrap_or_default().to_owned())
-            }
+            Source::PathOf(name) => header(name).map(|uri| normalized(&uri)),
         }
     }
 }

@@ -9,6 +9,7 @@ mod envoy_json;
 mod forward_auth;
 mod linger;
 mod login;
+mod path;
 mod problem;
 mod request;
 mod server;

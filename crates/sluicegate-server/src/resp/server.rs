@@ -7,7 +7,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     sync::watch,
     task::JoinSet,
-    time::{sleep, timeout},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use super::{door::Door, session::Session};
@@ -127,6 +127,8 @@ impl Connection {
         session: &mut Session<'_>,
     ) -> io::Result<()> {
         let mut greeted = false;
+        // Since when a command is owed: bytes that come one by one, or commands before the password, win no time.
+        let mut owing = Instant::now();
         loop {
             let progress = door.carry_out(session, &self.buffer, &mut self.out).await;
             self.buffer.drain(..progress.consumed.min(self.buffer.len()));
@@ -136,27 +138,34 @@ impl Connection {
             }
             if progress.consumed > 0 {
                 greeted = true;
+                owing = if session.trusted { Instant::now() } else { owing };
                 continue;
             }
             let may_idle = greeted && session.trusted && self.buffer.is_empty();
-            if !self.read(may_idle).await? {
+            let until = (!may_idle).then(|| owing + self.patience.command);
+            if !self.read(until).await? {
                 return Ok(());
             }
+            owing = if may_idle { Instant::now() } else { owing };
         }
     }
 
-    /// Waits for more bytes; `false` if there will be none. An idle client may take its time, others not.
-    async fn read(&mut self, may_idle: bool) -> io::Result<bool> {
+    /// Waits for more bytes; `false` if there will be none by then. An idle client may take its time.
+    async fn read(&mut self, until: Option<Instant>) -> io::Result<bool> {
         self.buffer.reserve(READ_LEN);
-        let Self { stream, stopped, buffer, patience, .. } = self;
-        let patience =
-            async { if may_idle { std::future::pending().await } else { sleep(patience.command).await } };
+        let Self { stream, stopped, buffer, .. } = self;
+        let patience = async {
+            match until {
+                Some(until) => sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
+            () = patience => Err(io::Error::new(io::ErrorKind::TimedOut, "no whole command came")),
             // What has arrived before a stop is still answered.
             read = stream.read_buf(buffer) => Ok(read? > 0),
             _sender_gone = stopped.changed() => Ok(false),
-            () = patience => Err(io::Error::new(io::ErrorKind::TimedOut, "no whole command came")),
         }
     }
 

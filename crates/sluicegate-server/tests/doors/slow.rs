@@ -89,3 +89,16 @@ fn a_connection_beyond_the_bound_waits_until_another_one_ends() {
         assert!(exchange(&mut third, b"", answer).contains(answer), "{door:?}");
     }
 }
+
+/// Commands before the password win no time either.
+#[test]
+fn a_client_that_never_says_the_password_loses_its_connection() {
+    let arguments = [&IMPATIENT[..], &["--resp-password", "s3cret"]].concat();
+    let server = Server::start(TempDir::new().unwrap(), &arguments);
+    let mut stream = server.connect(Door::Resp);
+    let begun = Instant::now();
+    while stream.write_all(b"PING\r\n").is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it is still open");
+        thread::sleep(Duration::from_millis(50)); // A client that goes on and on.
+    }
+}

@@ -50,6 +50,8 @@ fn a_system_that_is_well_passes_in_everything_that_a_machine_can_see() {
     let policy = file.0.to_str().unwrap();
     let store = redis.url();
     let all = ["user=alice", "--policy", policy, "--store", &store, "--url", &url, "--prometheus", &watch];
+    // Assignments are written by hand, for good.
+    redis.command(&["HSET", "sg1:{!config:api}:c", "version", "1"]);
     let before = redis.command(&["DBSIZE"]);
     let output = doctor(&[&all[..], &["--output", "json"]].concat());
     not_passed(&output, &[("tests", "warn")]);
@@ -117,6 +119,22 @@ fn a_store_that_is_gone_fails_what_asks_it_and_the_rest_is_gone_through() {
     let failed: Vec<_> =
         states(&output).into_iter().filter(|(_, state)| state == "fail").map(|(id, _)| id).collect();
     assert_eq!(failed, ["atomic", "rights", "latency"]);
+}
+
+/// A server that answers everything with a page of its own.
+#[test]
+fn another_programs_server_does_not_pass() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map(Result::unwrap) {
+            _ = std::io::Read::read(&mut stream, &mut [0; 4_096]);
+            let page = "HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>";
+            _ = std::io::Write::write_all(&mut stream, page.as_bytes());
+        }
+    });
+    let output = doctor(&["--url", &url, "--output", "json"]);
+    assert!(states(&output).contains(&("metrics".to_owned(), "fail".to_owned())));
 }
 
 #[test]

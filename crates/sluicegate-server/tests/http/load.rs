@@ -78,9 +78,22 @@ fn without_a_server_and_with_a_mistake_it_says_what_to_do() {
         assert_eq!(code, Some(2));
         assert!(error.contains(word) && error.contains("hint: "), "{error}");
     }
+    for wrong in [["--skew", "NaN"], ["--skew", "101"], ["--tolerance", "inf"]] {
+        let (code, _, error) = load("http://127.0.0.1:1", &wrong);
+        assert!(code == Some(2) && error.contains("is no number from 0 to 100"), "{error}");
+    }
     let (code, _, error) = load("http://127.0.0.1:1", &["--rate", "1000000", "--for-s", "3600"]);
     assert_eq!(code, Some(2));
     assert!(error.contains("more than 20000000 requests"), "{error}");
+}
+
+/// A domain that the server does not have: every answer is a mistake, and that is not as it should be.
+#[test]
+fn answers_that_are_no_decisions_are_not_as_expected() {
+    let (serving, _file) = serve("load-errors", &policy(2), &[]);
+    let url = format!("http://{}", serving.address);
+    let (code, told, _) = load(&url, &["--rate", "20", "--for-s", "1", "--domain", "other"]);
+    assert_eq!((code, &told["other"]), (Some(1), &20.into()), "{told}");
 }
 
 /// k6 is not there to run it; whether it is a program at all is what can be seen.

@@ -74,10 +74,16 @@ fn shown(key: &str, values: Vec<String>, is_secret: bool) -> Shown {
         _ => None,
     };
     match safe {
-        Some(safe) if safe == *first => Shown::Whole(values),
+        Some(_) if holds_no_secret(first) => Shown::Whole(values),
         Some(safe) => Shown::Partly(safe),
         None => Shown::Hidden,
     }
+}
+
+/// Whether a URL that can be read names neither a user nor a password: those stand before an `@`, or in options.
+fn holds_no_secret(url: &str) -> bool {
+    let url = url.to_ascii_lowercase();
+    !["@", "pass", "user", "%"].iter().any(|sign| url.contains(sign))
 }
 
 impl fmt::Display for Said {
@@ -88,5 +94,28 @@ impl fmt::Display for Said {
             Self::File => f.write_str("file"),
             Self::Default => f.write_str("default"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is shown can be read back, unless something is left out of it.
+    #[test]
+    fn a_url_without_a_secret_is_shown_as_it_was_written() {
+        let shown = |key: &str, url: &str| shown(key, vec![url.to_owned()], true);
+        for url in
+            ["redis://127.0.0.1:17379", "redis+cluster://h", "redis+sentinel://h/m", "unix:///run/redis.sock"]
+        {
+            assert!(matches!(shown("store", url), Shown::Whole(values) if values == [url]), "{url}");
+        }
+        for url in
+            ["redis://u:s3cret@h", "redis://:s3cret@h:1/2", "redis+sentinel://h/m?sentinel_password=s3cret"]
+        {
+            assert!(matches!(shown("store", url), Shown::Partly(safe) if !safe.contains("s3cret")), "{url}");
+        }
+        let source = "postgres://h/db?sslmode=verify-full&domain=api";
+        assert!(matches!(shown("config_source", source), Shown::Whole(values) if values == [source]));
     }
 }

@@ -111,14 +111,19 @@ async fn metrics(url: &str) -> Vec<Item> {
             return vec![Item::fail(METRICS.0, METRICS.1, format!("`{url}` {error}"), "see its log")];
         }
     };
-    let sum = |name: &str| -> f64 {
+    let sum = |name: &str| -> Option<f64> {
         let own = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
-        own.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        own.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).reduce(|sum, value| sum + value)
     };
-    let (allowed, denied) = (sum("rate_limit_allowed_total"), sum("rate_limit_denied_total"));
+    let wanted = ["rate_limit_allowed_total", "rate_limit_denied_total", "rate_limit_policy_rejected"];
+    let [Some(allowed), Some(denied), Some(rejected)] = wanted.map(sum) else {
+        let seen = "`/metrics` has none of this program's";
+        return vec![Item::fail(METRICS.0, METRICS.1, seen, "is the URL another program's?")];
+    };
     let share = if denied > 0.0 { denied / (allowed + denied) * 100.0 } else { 0.0 };
-    let seen = format!("{denied} of {} were refused since the start ({share:.1} %)", allowed + denied);
-    let in_force = if sum("rate_limit_policy_rejected") > 0.0 {
+    let all = allowed + denied;
+    let seen = format!("of {all} answers of limits since the start {denied} were refusals ({share:.1} %)");
+    let in_force = if rejected > 0.0 {
         let fix = "`GET /admin/status` and the log say why";
         Item::fail(IN_FORCE.0, IN_FORCE.1, "the last change was rejected or cannot be read", fix)
     } else {

@@ -114,6 +114,8 @@ struct Shared {
     body: (String, String),
     next: AtomicUsize,
     start: Instant,
+    /// From when on nothing is sent any more, since whoever is asked does not keep up.
+    end: Instant,
 }
 
 /// Sends all requests of a plan. Answers when it began, and what came of it.
@@ -127,7 +129,8 @@ pub(super) async fn drive(
     // Connections are made before the first request is due.
     let ahead = Duration::from_millis(100);
     let (start, began) = (Instant::now() + ahead, SystemClock::new().now().plus(ahead));
-    let shared = Arc::new(Shared { target, plan, body, next: AtomicUsize::new(0), start });
+    let end = start + plan.length() + PATIENCE;
+    let shared = Arc::new(Shared { target, plan, body, next: AtomicUsize::new(0), start, end });
     let mut tasks = JoinSet::new();
     for _ in 0..connections {
         tasks.spawn(send_what_is_due(shared.clone()));
@@ -146,6 +149,10 @@ async fn send_what_is_due(shared: Arc<Shared>) -> Report {
     while let Some((after, user)) = shared.plan.get(shared.next.fetch_add(1, Ordering::Relaxed)) {
         let due = shared.start + after;
         let late = Instant::now() >= due;
+        if Instant::now() >= shared.end {
+            report.unsent(1);
+            continue;
+        }
         sleep_until(due).await;
         // A request that found no free connection has waited since it was due, and so has whoever sent it. One that did not
         // is measured from when it was sent: a timer's lateness is not the server's.
@@ -153,7 +160,7 @@ async fn send_what_is_due(shared: Arc<Shared>) -> Report {
         if let Some(status) = answer(&shared, &mut connection, user).await {
             report.answered(status, since.elapsed());
         } else {
-            report.failed();
+            report.failed(since.elapsed());
             connection = shared.target.connect().await;
         }
     }

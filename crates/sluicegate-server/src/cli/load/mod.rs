@@ -54,7 +54,7 @@ pub(super) struct Args {
     )]
     users: u32,
     /// How unevenly: 0 all alike, 1 as Zipf has it (the second asks half as often as the first, the third a third).
-    #[arg(long, env = "SLUICEGATE_LOAD_SKEW", default_value = "0", value_name = "S")]
+    #[arg(long, env = "SLUICEGATE_LOAD_SKEW", default_value = "0", value_name = "S", value_parser = small)]
     skew: f64,
     /// The seed of who asks when.
     #[arg(long, env = "SLUICEGATE_LOAD_SEED", default_value = "1", value_name = "N")]
@@ -72,7 +72,7 @@ pub(super) struct Args {
     #[arg(long, env = "SLUICEGATE_POLICY", value_name = "FILE")]
     policy: Option<PathBuf>,
     /// How many points of a hundred the share may be off: requests arrive a little later than they are due.
-    #[arg(long, env = "SLUICEGATE_LOAD_TOLERANCE", default_value = "1", value_name = "POINTS")]
+    #[arg(long, env = "SLUICEGATE_LOAD_TOLERANCE", default_value = "1", value_name = "POINTS", value_parser = small)]
     tolerance: f64,
     /// Ask hosts that are not this machine, too. Only do so where you may.
     #[arg(long, env = "SLUICEGATE_LOAD_ALLOW_REMOTE")]
@@ -80,6 +80,12 @@ pub(super) struct Args {
     /// How the report looks.
     #[arg(long, env = "SLUICEGATE_OUTPUT", default_value = "text")]
     output: Output,
+}
+
+/// A number from 0 to 100.
+fn small(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| (0.0..=100.0).contains(number));
+    number.ok_or_else(|| format!("`{text}` is no number from 0 to 100"))
 }
 
 /// Drives, reports, and ends with 0, or with 1 if another share was refused than the policy says.

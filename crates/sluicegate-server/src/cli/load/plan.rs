@@ -43,6 +43,11 @@ impl Plan {
         self.users.len()
     }
 
+    /// When the last request is due.
+    pub(super) fn length(&self) -> Duration {
+        self.get(self.total().saturating_sub(1)).map_or(Duration::ZERO, |(after, _)| after)
+    }
+
     /// When a request is due, from the start, and whose it is; `None` after the last.
     pub(super) fn get(&self, at: usize) -> Option<(Duration, u32)> {
         let user = self.users.get(at)?;

@@ -49,13 +49,24 @@ impl Report {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN => self.denied += 1,
             _ => self.other += 1,
         }
+        self.note(after);
+    }
+
+    /// A request without an answer has waited as long as anybody listened.
+    pub(super) fn failed(&mut self, after: Duration) {
+        self.failed += 1;
+        self.note(after);
+    }
+
+    /// Requests that were never sent, since nobody answered those before.
+    pub(super) fn unsent(&mut self, requests: u64) {
+        self.failed += requests;
+    }
+
+    fn note(&mut self, after: Duration) {
         if let Some(times) = &mut self.times {
             times.saturating_record(u64::try_from(after.as_micros()).unwrap_or(LONGEST_US));
         }
-    }
-
-    pub(super) fn failed(&mut self) {
-        self.failed += 1;
     }
 
     /// Adds what another connection saw.
@@ -98,7 +109,7 @@ impl Report {
         let near = |expected: Expected| {
             (self.share(self.denied) - self.share(expected.denied)).abs() <= expected.tolerance
         };
-        self.expected.is_none_or(|expected| decided && near(expected))
+        decided && self.expected.is_none_or(near)
     }
 
     fn rate(&self) -> f64 {
