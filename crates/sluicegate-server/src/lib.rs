@@ -7,6 +7,8 @@ mod costs;
 pub mod descriptors;
 pub mod domains;
 mod explain;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod http;
 pub mod import;

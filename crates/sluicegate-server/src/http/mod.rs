@@ -22,7 +22,7 @@ pub use door::{Door, DoorConfig};
 pub use forward_auth::{Declared, ForwardAuth, NoSource};
 pub use login::LoginAnswers;
 pub(crate) use problem::shortened;
-pub(crate) use request::{MAX_COST, MAX_NAME_LEN, MAX_PAIRS};
+pub(crate) use request::{Ask, Batch, MAX_COST, MAX_NAME_LEN, MAX_PAIRS};
 pub use server::{Config, Service, serve};
 
 /// The description of this door (`OpenAPI` 3.1), which the tests hold against it.

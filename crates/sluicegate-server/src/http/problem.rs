@@ -18,7 +18,7 @@ const MAX_SEGMENT_LEN: usize = 128;
 
 /// What is wrong with a request.
 #[derive(Debug)]
-pub(super) struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     detail: Cow<'static, str>,
     /// Where in the body, as a JSON pointer (RFC 6901).

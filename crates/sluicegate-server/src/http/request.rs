@@ -25,7 +25,7 @@ const FIELDS: &[&str] = &["domain", "attributes", "cost", "id", "dry_run"];
 
 /// One request for a decision.
 #[derive(Debug)]
-pub(super) struct Ask<'a> {
+pub(crate) struct Ask<'a> {
     pub(super) domain: Option<Cow<'a, str>>,
     pub(super) attributes: Attributes,
     pub(super) costs: Costs,
@@ -35,7 +35,7 @@ pub(super) struct Ask<'a> {
 
 impl<'a> Ask<'a> {
     /// Reads the body of one request.
-    pub(super) fn read(json: &'a [u8]) -> Result<Self, Problem> {
+    pub(crate) fn read(json: &'a [u8]) -> Result<Self, Problem> {
         let fields: Fields<'a> = read(json)?;
         let Some(attributes) = fields.attributes else {
             return Err(Problem::malformed("`attributes` is missing").at("/attributes"));
@@ -53,19 +53,19 @@ impl<'a> Ask<'a> {
 /// Many requests, each still to be read.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Batch<'a> {
+pub(crate) struct Batch<'a> {
     #[serde(borrow)]
     requests: Items<'a>,
 }
 
 impl<'a> Batch<'a> {
     /// Reads the frame of a batch: what is wrong inside one request is that request's own affair.
-    pub(super) fn read(json: &'a [u8]) -> Result<Self, Problem> {
+    pub(crate) fn read(json: &'a [u8]) -> Result<Self, Problem> {
         read(json)
     }
 
     /// The requests, each as JSON.
-    pub(super) fn items(&self) -> impl Iterator<Item = &'a [u8]> {
+    pub(crate) fn items(&self) -> impl Iterator<Item = &'a [u8]> {
         self.requests.0.iter().map(|item| item.get().as_bytes())
     }
 }

@@ -17,6 +17,7 @@ use tokio::{sync::Semaphore, time::sleep};
 pub use address::{Listen, Listener, SocketFile, UnknownAddress};
 pub(crate) use arrival::Arrival;
 pub(crate) use connection::Connection;
+pub(crate) use proxy_protocol::read as read_proxy_header;
 pub use tls::{Certificates, TlsError, TlsFiles};
 
 use crate::client::Proxies;

@@ -23,7 +23,7 @@ const MAX_BODY_LEN: usize = 4 * 1024;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     /// A client's, at this address if the proxy knows it.
     Client(Option<IpAddr>),
     /// The proxy's own, for instance to see whether this server is well.
@@ -39,7 +39,7 @@ struct NoHeader;
 ///
 /// # Errors
 /// [`io::Error`] if there is none.
-pub(super) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> io::Result<Said> {
+pub(crate) async fn read<R: AsyncRead + Unpin>(stream: &mut R) -> io::Result<Said> {
     let no_header = |error| io::Error::new(io::ErrorKind::InvalidData, error);
     let mut beginning = [0; BEGINNING_LEN];
     stream.read_exact(&mut beginning).await?;

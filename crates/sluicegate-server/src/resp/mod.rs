@@ -11,4 +11,5 @@ mod take;
 mod throttle;
 
 pub use door::Door;
+pub(crate) use parse::parse;
 pub use server::{Config, serve};

@@ -12,18 +12,18 @@ pub(super) const MAX_COMMAND_LEN: usize = 64 * 1024;
 const MAX_HEADER_LEN: usize = 24;
 
 /// The words of one command, its name first. Words of inline commands may be unescaped copies.
-pub(super) type Words<'b> = SmallVec<[Cow<'b, [u8]>; 8]>;
+pub(crate) type Words<'b> = SmallVec<[Cow<'b, [u8]>; 8]>;
 
 /// One command and where the next begins. A command without words is to be passed over.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Parsed<'b> {
+pub(crate) struct Parsed<'b> {
     pub(super) words: Words<'b>,
-    pub(super) end: usize,
+    pub(crate) end: usize,
 }
 
 /// Bytes that are no command: there is no telling where the next begins, so the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum ProtocolError {
+pub(crate) enum ProtocolError {
     #[error("invalid multibulk length")]
     Words,
     #[error("expected '$'")]
@@ -42,7 +42,7 @@ pub(super) enum ProtocolError {
 ///
 /// # Errors
 /// [`ProtocolError`] as soon as the bytes cannot become a command any more.
-pub(super) fn parse(buffer: &[u8]) -> Result<Option<Parsed<'_>>, ProtocolError> {
+pub(crate) fn parse(buffer: &[u8]) -> Result<Option<Parsed<'_>>, ProtocolError> {
     let parsed = match buffer.first() {
         None => return Ok(None),
         Some(b'*') => multibulk(buffer)?,
