@@ -1,5 +1,7 @@
 //! What all measurements share: alternating rounds, medians, a table of ratios.
 
+pub mod door;
+pub mod gcra;
 pub mod server;
 
 use std::{hint::black_box, sync::Barrier, thread};

@@ -16,6 +16,7 @@ use sluicegate::{
     core::{Align, Ask, LimitId, Micros, Rule, Subject},
 };
 use sluicegate_bench::{
+    gcra::TEXTBOOK_GCRA,
     median,
     server::{Server, cpu_us},
 };
@@ -40,19 +41,6 @@ return n";
 const INCRBY_FIRST_PEXPIRE: &str = "local n = redis.call('INCRBY', KEYS[1], ARGV[1])
 if n == tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
 return n";
-/// GCRA as textbooks and libraries write it: decimal state, four values in the reply.
-const TEXTBOOK_GCRA: &str = "
-local now, interval, burst, cost = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local tat = redis.call('GET', KEYS[1])
-if tat then tat = math.max(tonumber(tat), now) else tat = now end
-local new_tat = tat + interval * cost
-local allow_at = new_tat - interval * burst
-if now < allow_at then
-  return {0, 0, tostring(allow_at - now), tostring(tat - now)}
-end
-redis.call('SET', KEYS[1], string.format('%.0f', new_tat), 'PX', math.ceil((new_tat - now) / 1000))
-return {1, math.floor((now - allow_at) / interval), tostring(-1), tostring(new_tat - now)}";
-
 /// One pipeline of a contestant, ready to be sent.
 struct Contestant {
     name: &'static str,
