@@ -155,8 +155,6 @@ struct ReportBody {
     attempt: String,
     outcome: OutcomeWord,
     #[serde(default)]
-    unknown_name: bool,
-    #[serde(default)]
     popular: bool,
 }
 
@@ -185,9 +183,7 @@ async fn report<S: LoginStore, C: Clock>(guard: &LoginGuard<S, C>, json: &[u8]) 
     let settlement = match body.outcome {
         OutcomeWord::Success => Settlement::Right,
         OutcomeWord::Aborted => Settlement::Undecided,
-        OutcomeWord::Failure => {
-            Settlement::Wrong { secret: None, unknown_name: body.unknown_name, popular: body.popular }
-        }
+        OutcomeWord::Failure => Settlement::Wrong { secret: None, popular: body.popular },
     };
     let attempt = guard.resume(&body.attempt);
     let attempt = attempt.ok_or_else(|| Problem::malformed("the attempt is not genuine").at("/attempt"))?;

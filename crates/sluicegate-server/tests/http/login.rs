@@ -110,6 +110,44 @@ fn an_id_that_exists_and_a_name_that_does_not_are_answered_alike() {
     assert_eq!(real[5].0, 429);
 }
 
+/// What a client sees of its own address, full after guesses at one name, told whether the name exists.
+#[test]
+fn a_full_address_tells_nothing_about_the_name_that_filled_it() {
+    let history = |who: Value| -> Vec<(u16, Value, Option<String>)> {
+        let (server, clock) = server();
+        let tries = |who: &Value, code: u32| {
+            let mut body = json!({"purpose": "otp", "code": code.to_string(), "address": "203.0.113.5"});
+            body.as_object_mut().unwrap().extend(who.as_object().unwrap().clone());
+            let reply = server.post("/v1/login/begin", body.to_string());
+            if reply.status == 200 {
+                report(&server, &reply, "failure");
+            }
+            clock.turn(Duration::from_secs(1));
+            let mut told = reply.json();
+            told.as_object_mut().unwrap().remove("attempt");
+            (reply.status, told, reply.header("retry-after").map(str::to_owned))
+        };
+        let own = json!({"id": "own"});
+        let mine = (0..9).map(|number| tries(&own, number / 5)).collect::<Vec<_>>();
+        let theirs = (0..9).map(|number| tries(&who, number / 5)).collect::<Vec<_>>();
+        let after = (0..6).map(|number| tries(&json!({"name": format!("other {}", number % 2)}), 9));
+        mine.into_iter().chain(theirs).chain(after).collect()
+    };
+    let (real, fake) = (history(json!({"id": "17"})), history(json!({"name": "nobody"})));
+    assert_eq!(real, fake);
+    assert_eq!(real.iter().filter(|answer| answer.0 == 200).count(), 20, "{real:?}");
+    assert_eq!(real[23].1["scope"], json!("address"));
+    assert!(real[23].2.is_some());
+}
+
+#[test]
+fn a_report_has_no_word_for_a_name_that_nobody_has() {
+    let (server, _) = server();
+    let begun = begin(&server, "203.0.113.5", json!({}));
+    let body = json!({"attempt": begun.json()["attempt"], "outcome": "failure", "unknown_name": true});
+    assert_eq!(server.post("/v1/login/report", body.to_string()).status, 400);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_and_never_an_attempt_that_nobody_counts() {
     let (server, _) = server();

@@ -25,8 +25,8 @@ use super::{
 };
 use crate::clock::Clock;
 
-/// What the address pays beyond the guess itself.
-const UNKNOWN_NAME: u8 = 1;
+/// What the address pays for a popular secret beyond the guess itself. What it pays may not depend on whether the name
+/// exists: the client sees when its address is full.
 const POPULAR: u8 = 4;
 
 /// Guards secrets: a guess is counted before it is verified.
@@ -368,10 +368,9 @@ impl<S: LoginStore, C: Clock> Parts<S, C> {
         if returned {
             return Some(Weight::Nothing);
         }
-        let Settlement::Wrong { unknown_name, popular, .. } = settlement else { return None };
-        let more = if popular { POPULAR } else { u8::from(unknown_name) * UNKNOWN_NAME };
-        let weighs = more > 0 && self.config.profile == super::config::Profile::Strong;
-        weighs.then_some(Weight::More(more))
+        let is_popular = matches!(settlement, Settlement::Wrong { popular: true, .. });
+        let weighs = is_popular && self.config.profile == super::config::Profile::Strong;
+        weighs.then_some(Weight::More(POPULAR))
     }
 }
 

@@ -90,12 +90,10 @@ pub enum Refusal {
 pub enum Settlement<'a> {
     /// The secret was right.
     Right,
-    /// The secret was wrong.
+    /// The secret was wrong, or nobody has that name: both are one, so that no answer tells which it was.
     Wrong {
         /// The secret, so that its repetition costs nothing. 16 bits of it are kept, under the account's own key.
         secret: Option<&'a [u8]>,
-        /// Whether nobody has that name: it costs the address twice.
-        unknown_name: bool,
         /// Whether the secret is one that many have: it costs the address five times.
         popular: bool,
     },
@@ -105,7 +103,7 @@ pub enum Settlement<'a> {
 
 impl Settlement<'_> {
     /// A wrong secret of which nothing is said.
-    pub const WRONG: Self = Self::Wrong { secret: None, unknown_name: false, popular: false };
+    pub const WRONG: Self = Self::Wrong { secret: None, popular: false };
 }
 
 /// What a report answers.

@@ -80,11 +80,7 @@ async fn a_verifier_that_panics_has_used_its_guess_up() {
 #[tokio::test]
 async fn a_secret_that_is_repeated_is_counted_once_and_another_is_counted() {
     let place = place(Profile::Strong);
-    let wrong = |secret: &'static str| Settlement::Wrong {
-        secret: Some(secret.as_bytes()),
-        unknown_name: false,
-        popular: false,
-    };
+    let wrong = |secret: &'static str| Settlement::Wrong { secret: Some(secret.as_bytes()), popular: false };
     for _ in 0..30 {
         open(&place.guard, &from(1, BOB)).await.report(wrong("summer")).await.unwrap();
     }
