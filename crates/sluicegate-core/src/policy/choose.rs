@@ -118,16 +118,15 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "billing",
         wanted: "A customer's package: so many in a billing period.",
-        algorithm: Algorithm::FixedWindow,
-        why: "A bill counts in periods that begin and end, and nothing may fade in from the one before.",
-        beware: "Periods are lengths of time that begin with the first request. Put a limit for minutes beside it, or the \
-                 package is gone in one.",
-        usual: (1_000_000, "30d"),
+        algorithm: Algorithm::Quota,
+        why: "A bill counts in months of the calendar, which begin and end when the customer's do, and nothing may fade in from \
+              the one before.",
+        beware: "Put a limit for minutes beside it, or the package is gone in one.",
+        usual: (1_000_000, "month"),
         template: "  - name: package
-    algorithm: fixed_window
+    algorithm: quota
     limit: {limit}
-    per: {per}
-    align: first_request
+    period: { every: {per} }
     key: [{key}]
 ",
     },

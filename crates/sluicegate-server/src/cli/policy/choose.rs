@@ -9,7 +9,7 @@ use std::{
 
 use clap::builder::PossibleValuesParser;
 use sluicegate::core::{
-    Policy,
+    Algorithm, Policy,
     policy::{
         Limit,
         choose::{self, NEEDS, Need, Wish},
@@ -33,7 +33,7 @@ pub(in crate::cli) struct Args {
     /// How many; without it, a usual number.
     #[arg(long, env = "SLUICEGATE_CHOOSE_LIMIT", value_name = "N")]
     limit: Option<u64>,
-    /// In how long a time, such as `1m`; without it, a usual one.
+    /// In how long a time, such as `1m`, or for a bill in which period, such as `month`; without it, a usual one.
     #[arg(long, env = "SLUICEGATE_CHOOSE_PER", value_name = "TIME")]
     per: Option<String>,
     /// The attributes to count by.
@@ -67,7 +67,10 @@ fn all() -> String {
 
 fn chosen(need: &Need, args: &Args) -> Result<String, Failure> {
     let (limit, per) = (args.limit.unwrap_or(need.usual.0), args.per.as_deref().unwrap_or(need.usual.1));
-    choose::length(per).map_err(|error| Failure::usage(&error).hint(error.hint()))?;
+    // A quota has a period of the calendar instead of a length, which the policy knows.
+    if need.algorithm != Algorithm::Quota {
+        choose::length(per).map_err(|error| Failure::usage(&error).hint(error.hint()))?;
+    }
     let limits = need.limits(&Wish { limit, per, key: &args.key, regions: args.regions });
     let body = format!("version: 1\nlimits:\n{limits}");
     let policy = Policy::parse(&body).map_err(Failure::usage)?;
