@@ -13,6 +13,7 @@ use sluicegate_redis::{Finding, Record, RedisCause, RedisConfig, RedisStore, rec
 use sluicegate_tests::{
     Fault, Load, Proxy, RedisServer, Witness,
     fixtures::{HOUR, Limit, subject},
+    ports::free_port,
     redis_server::until,
     rights,
 };
@@ -194,7 +195,9 @@ async fn a_replica_without_its_master_and_a_cluster_without_slots_count_nothing(
     assert_eq!(error.counted(), Counted::Nothing);
     assert!(cause(&error).to_string().starts_with("MASTERDOWN"), "{error:?}");
 
-    let empty = RedisServer::with(&["--cluster-enabled", "yes"]);
+    // The bus's own port would be one of those that outgoing connections are given.
+    let bus = free_port().to_string();
+    let empty = RedisServer::with(&["--cluster-enabled", "yes", "--cluster-port", &bus]);
     let error = take(&store(&empty.url())).await.unwrap_err();
     assert_eq!(error.counted(), Counted::Nothing);
     assert!(cause(&error).to_string().starts_with("CLUSTERDOWN"), "{error:?}");
