@@ -79,10 +79,16 @@ impl RedisCluster {
         panic!("nobody serves slot {slot}");
     }
 
-    /// The stored value of a key, read from the master that serves it.
+    /// The stored value of a key, read from the master that serves it. After a failover a node may take the cluster for
+    /// down for an instant more.
     pub fn value(&self, key: &str, asked: usize) -> Option<Vec<u8>> {
-        let master = self.master_of(self.slot_by(key, asked), asked);
-        redis::cmd("GET").arg(key).query(&mut self.nodes[master].admin()).expect("a value")
+        let master = &self.nodes[self.master_of(self.slot_by(key, asked), asked)];
+        let mut value = None;
+        until("a value is told", || {
+            let told = redis::cmd("GET").arg(key).query(&mut master.admin());
+            told.map(|told| value = told).is_ok()
+        });
+        value
     }
 
     /// Waits until a node is the master of a slot in the eyes of another, and tells when that was seen.

@@ -128,6 +128,16 @@ impl Load {
         since.elapsed()
     }
 
+    /// Waits until the calls so far are enough for what is asked.
+    pub async fn enough(&self, enough: impl Fn(&Told) -> bool) {
+        let began = Instant::now();
+        while !enough(&self.told) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{}", self.told);
+            // No caller tells; a look costs little.
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
     /// Stops the callers. Every call ends within `longest`, and none took longer.
     pub async fn end(self, longest: Duration) -> Arc<Told> {
         self.stop.store(true, Ordering::SeqCst);

@@ -255,7 +255,7 @@ impl RedisServer {
 }
 
 /// Waits until something holds that no process tells of.
-pub fn until(what: &str, holds: impl Fn() -> bool) {
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < PATIENCE, "waited in vain until {what}");
