@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-#[path = "../shared/process.rs"]
+#[path = "../common/process.rs"]
 mod binary;
 mod certificates;
 mod conformance;

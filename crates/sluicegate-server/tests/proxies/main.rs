@@ -1,7 +1,7 @@
 //! Real proxies that ask before they pass a request on, by the recipes of `docs/operating/forward-auth.md`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-#[path = "../shared/process.rs"]
+#[path = "../common/process.rs"]
 mod binary;
 mod envoy;
 mod restarts;

@@ -1,9 +1,9 @@
 //! The Redis door over the wire.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-#[path = "../shared/process.rs"]
+#[path = "../common/process.rs"]
 mod binary;
-#[path = "../shared/served.rs"]
+#[path = "../common/served.rs"]
 mod served;
 
 mod clients;
